@@ -1,0 +1,47 @@
+# Two commands for a fresh machine: `make sweep` and `make test`. They need python3 >= 3.11 with venv.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+DEV    := $(VENV)/.installed-dev
+
+.PHONY: help sweep test check format clean
+
+help:
+	@echo "make sweep   run the quickstart sweep: table, parquet and plot in about two minutes"
+	@echo "make test    run the tests"
+	@echo "make check   format, lint, types and import rules, then the fast tests"
+	@echo "make format  format the code"
+	@echo "make clean   remove the environment (results stay)"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet "pip>=25.1"
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(DEV): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e . --group dev
+	@touch $@
+
+sweep: $(STAMP)
+	$(BIN)/bench sweep sweeps/quickstart.yaml
+
+test: $(DEV)
+	$(BIN)/python -m pytest -m "not gpu and not soak"
+
+check: $(DEV)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+
+format: $(DEV)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,1 @@
+"""What is kept: columns, reduction over ranks, journal, parquet store. No torch."""

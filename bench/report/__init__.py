@@ -1,0 +1,1 @@
+"""What is shown: selection, tables, plots. No torch."""

@@ -1,0 +1,1 @@
+"""Who drives: driver, launch, outcome and the worker."""
