@@ -1,1 +1,1 @@
-"""What is kept: columns, reduction over ranks, journal, parquet store. No torch."""
+"""Keep what was measured: columns, reduction over ranks, derived values, journal and parquet store."""

@@ -1,1 +1,1 @@
-"""What is asked: a sweep file becomes trials. No torch."""
+"""What is asked: a sweep file becomes trials. No torch here."""

@@ -1,0 +1,77 @@
+"""The command line: thin commands over the library. The only place that imports click."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from bench.errors import BenchError
+
+COMMANDS = {
+    "sweep": "bench.cli.sweep",
+    "plan": "bench.cli.plan",
+    "show": "bench.cli.show",
+    "plot": "bench.cli.plot",
+    "schema": "bench.cli.schema",
+}
+"""Command to the module that holds it under its own name; in the order of the help. Loaded when used."""
+
+EXIT_CODES = """\b
+Exit codes:
+  0  done; out of memory, pruned and skipped are results
+  1  some trials of the folder failed, or a check failed
+  2  usage or bad input
+  3  another sweep holds the folder
+  4  results cannot be written or read
+  5  the machine lacks what was asked for, such as a GPU
+  129, 130, 143  interrupted by SIGHUP, Ctrl-C, SIGTERM; everything finished is kept
+"""
+
+
+class BenchGroup(click.Group):
+    """Load each command when it is used, and turn the library's errors into messages and exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """List the commands in their order of use."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load one command."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error meant for the user becomes its message on stderr and its exit code."""
+        try:
+            return super().invoke(ctx)
+        except BenchError as error:
+            click.echo(f"Error: {error}" if len(str(error).splitlines()) == 1 else f"Errors:\n{error}", err=True)
+            ctx.exit(error.exit_code)
+
+
+@click.group(
+    cls=BenchGroup,
+    epilog=EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="accumbench", prog_name="bench")
+def main() -> None:
+    """Measure memory and throughput of training with gradient accumulation.
+
+    Write what to vary into a sweep file, run it, and compare. `bench COMMAND --help` explains each command.
+
+    \b
+    Example:
+      bench sweep sweeps/quickstart.yaml
+    """
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""A CUDA GPU as a device: events, the caching allocator's counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks
+from bench.measure.witness import DispatchWitness
+
+
+class CudaDevice:
+    """Measure on one CUDA GPU through events and `torch.cuda.memory_stats`.
+
+    Sources: torch documentation, "CUDA semantics" (asynchronous execution, memory management).
+    """
+
+    kind = "cuda"
+    time_method = "cuda_events"
+    memory_method = "caching_allocator"
+
+    def __init__(self, index: int) -> None:
+        self.torch_device = torch.device("cuda", index)
+        torch.cuda.set_device(self.torch_device)
+
+    def mark(self) -> torch.cuda.Event:
+        """Record a timing event on the current stream."""
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def wait(self, mark: torch.cuda.Event) -> None:
+        """Wait for one event; what was queued after it goes on."""
+        mark.synchronize()
+
+    def seconds_between(self, earlier: torch.cuda.Event, later: torch.cuda.Event) -> float:
+        """Give the time between two events [s]."""
+        return earlier.elapsed_time(later) / 1e3
+
+    def synchronise(self) -> None:
+        """Wait for all streams of the device."""
+        torch.cuda.synchronize(self.torch_device)
+
+    def reset_peaks(self) -> None:
+        """Reset all of the allocator's peaks together, so that allocated <= active <= reserved holds."""
+        torch.cuda.reset_peak_memory_stats(self.torch_device)
+
+    def peaks(self) -> MemoryPeaks:
+        """Read the allocator's peaks."""
+        stats = torch.cuda.memory_stats(self.torch_device)
+        return MemoryPeaks(
+            allocated_bytes=stats["allocated_bytes.all.peak"],
+            active_bytes=stats["active_bytes.all.peak"],
+            reserved_bytes=stats["reserved_bytes.all.peak"],
+        )
+
+    def allocator_counts(self) -> AllocatorCounts:
+        """Read the allocator's retries and out-of-memory events."""
+        stats = torch.cuda.memory_stats(self.torch_device)
+        return AllocatorCounts(stats["num_alloc_retries"], stats["num_ooms"])
+
+    def properties(self) -> DeviceProperties:
+        """Read name, UUID and total memory."""
+        properties: Any = torch.cuda.get_device_properties(self.torch_device)
+        uuid = getattr(properties, "uuid", None)
+        return DeviceProperties(properties.name, f"GPU-{uuid}" if uuid else None, properties.total_memory)
+
+    def witness(self, alive: Iterable[torch.Tensor], kept_on_host: Iterable[torch.Tensor]) -> DispatchWitness:
+        """Witness reads into Python; bytes come from the allocator."""
+        return DispatchWitness(alive, kept_on_host, device_type="cuda", count_storages=False)

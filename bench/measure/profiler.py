@@ -1,0 +1,129 @@
+"""An observer of the loop that times whole updates and keeps what they did.
+
+One mark per update boundary: N updates have N + 1 marks, neighbouring differences add up to the whole, and nothing
+falls between. Nothing waits inside an update; what the loop leaves on the device stays there until the part ends.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from bench.loop.observer import Phase, UpdateResult
+from bench.loop.plan import WindowCounts, WindowPlan
+from bench.measure.device import Device, MemoryPeaks
+
+PartName = Literal["first", "memory", "warmup", "timed", "quality"]
+
+_RUN_AHEAD_UPDATES = 2
+"""The host may queue this many updates before it waits: it bounds the queue and leaves no bubble on the device."""
+
+
+@dataclass(frozen=True)
+class UpdateSample:
+    """State one update as this rank saw it."""
+
+    update: int
+    part: PartName
+    seconds: float
+    """From the end of the update before (or the start of the part) to its own end, on the device's clock [s]."""
+    plan: WindowPlan
+    result: Literal["applied", "skipped", "empty"]
+    loss_sum: float
+    """Loss summed over this rank's units [nats]."""
+    micro_steps_run: int
+    """Forward and backward passes counted, to be held against the plan."""
+    grad_norm: float | None
+    lr: float
+    loss_scale: float | None
+
+    @property
+    def counts(self) -> WindowCounts:
+        """Give what this rank fed."""
+        return self.plan.this_rank
+
+
+@dataclass(frozen=True)
+class Part:
+    """State one stretch of updates between two waits for the device [one rank]."""
+
+    name: PartName
+    samples: tuple[UpdateSample, ...]
+    host_seconds: float
+    """Monotonic host time from edge to edge, both after a wait for the device [s]."""
+    peaks: MemoryPeaks
+    """Peaks within the part."""
+
+
+class Profiler:
+    """Watch the loop through a device; `begin` and `end` bracket only and all work of a part."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._name: PartName = "first"
+        self._results: list[UpdateResult] = []
+        self._marks: list[Any] = []
+        self._micro_steps: list[int] = []
+        self._start_ns = 0
+        self._values = torch.empty(0)
+
+    def begin(self, name: PartName, updates: int) -> None:
+        """Start a part of at most so many updates: reset peaks, wait for the device, start the clock."""
+        self._name = name
+        self._results, self._micro_steps = [], []
+        # Losses and norms are copied into one block made before the peaks are reset: one tensor an update would grow
+        # the very memory that is measured.
+        self._values = torch.full((updates, 2), float("nan"), dtype=torch.float64, device=self._device.torch_device)
+        self._device.synchronise()
+        self._device.reset_peaks()
+        self._marks = [self._device.mark()]
+        self._start_ns = time.perf_counter_ns()
+
+    def window_begin(self, plan: WindowPlan) -> None:
+        """Count from 0; the mark before the window is the end of the one before."""
+        self._micro_steps.append(0)
+
+    def phase_begin(self, phase: Phase) -> None:
+        """Do nothing."""
+
+    def micro_step_end(self) -> None:
+        """Count."""
+        self._micro_steps[-1] += 1
+
+    def update_end(self, result: UpdateResult) -> None:
+        """Copy what the update left on the device, mark its end, and wait only for an update well behind."""
+        row = self._values[len(self._results)]
+        row[0].copy_(result.loss_sum)
+        if result.grad_norm is not None:
+            row[1].copy_(result.grad_norm)
+        self._results.append(result)
+        self._marks.append(self._device.mark())
+        if len(self._marks) > _RUN_AHEAD_UPDATES:
+            self._device.wait(self._marks[-1 - _RUN_AHEAD_UPDATES])
+
+    def end(self) -> Part:
+        """Wait for the device, stop the clock, then read what stayed there."""
+        self._device.synchronise()
+        host_seconds = (time.perf_counter_ns() - self._start_ns) / 1e9
+        peaks = self._device.peaks()
+        values = self._values.tolist()
+        samples = tuple(
+            UpdateSample(
+                update=result.plan.update,
+                part=self._name,
+                seconds=self._device.seconds_between(self._marks[index], self._marks[index + 1]),
+                plan=result.plan,
+                result=result.result,
+                loss_sum=values[index][0],
+                micro_steps_run=self._micro_steps[index],
+                grad_norm=None if result.grad_norm is None else values[index][1],
+                lr=result.lr,
+                loss_scale=result.loss_scale,
+            )
+            for index, result in enumerate(self._results)
+        )
+        self._results, self._marks = [], []
+        return Part(self._name, samples, host_seconds, peaks)

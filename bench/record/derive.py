@@ -1,0 +1,55 @@
+"""Divide, at the end and nowhere else: rates, shares and percentiles from the counts and seconds of one row."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return `row` with every derived column filled.
+
+    Numerator and denominator cover the same timed part, and both stay in the row. A derived value is null when one of
+    its inputs is null or its denominator is 0. Rates are null unless the outcome is ok: the speed of a run that
+    diverged, or ended early, is the speed of something else.
+
+    Args:
+        row: The reduced row; holds `outcome`.
+        updates: The launch's update rows, reduced over ranks; those of phase "timed" give the percentiles.
+    """
+    assert row.get("outcome") is not None, "derive() needs the outcome"
+    rated = row if row["outcome"] == "ok" else {}
+    valid_tokens_per_s = _ratio(rated.get("valid_tokens"), rated.get("timed_s"))
+    token_slots_per_s = _ratio(rated.get("token_slots"), rated.get("timed_s"))
+    seconds = sorted(
+        update["seconds"] for update in updates if update["phase"] == "timed" and update.get("seconds") is not None
+    )
+    return {
+        **row,
+        "valid_tokens_per_update": _ratio(row.get("valid_tokens"), row.get("updates_attempted")),
+        "update_s_median": statistics.median(seconds) if seconds else None,
+        "update_s_p05": _quantile(seconds, 0.05),
+        "update_s_p95": _quantile(seconds, 0.95),
+        "data_wait_share": _ratio(row.get("data_wait_s"), row.get("timed_s")),
+        "valid_tokens_per_s": valid_tokens_per_s,
+        "token_slots_per_s": token_slots_per_s,
+        "valid_tokens_per_s_per_gpu": _ratio(valid_tokens_per_s, row.get("world_size")),
+        "token_slots_per_s_per_gpu": _ratio(token_slots_per_s, row.get("world_size")),
+    }
+
+
+def _ratio(numerator: float | None, denominator: float | None) -> float | None:
+    if numerator is None or not denominator:
+        return None
+    return float(numerator / denominator)
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float | None:
+    """Interpolate linearly between order statistics: Hyndman and Fan's type 7, numpy's default."""
+    if not ordered:
+        return None
+    position = share * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return float(ordered[below] + (position - below) * (ordered[above] - ordered[below]))

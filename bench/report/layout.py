@@ -1,0 +1,95 @@
+"""Lay a table for people out as lines of text that fit a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from rich.cells import cell_len, set_cell_size
+
+from bench.report.people import PeopleColumn, PeopleTable
+
+_GAP = "  "
+_LEAST_TEXT_WIDTH = 10
+"""A column of text is not cut below this [characters]."""
+
+
+def layout(table: PeopleTable, width: int) -> list[tuple[str, str]]:
+    """Return (kind, text) lines, at most `width` wide where that can be done.
+
+    Kinds: title, note, header, ok, not_ok, blank. Headings break at spaces; where that is not enough the columns
+    that matter least are left out, which a note says, and then long texts are cut, which "~" shows.
+    """
+    columns, dropped = _fitting(table.columns, width)
+    widths = _shrunk(columns, width)
+    lines = [("title", table.title)] if table.title else []
+    lines += [("note", text) for text in textwrap.wrap(table.constants, width)]
+    lines += [("blank", ""), *_header(columns, widths)] if table.reasons else []
+    for index, reason in enumerate(table.reasons):
+        lines += _row(columns, widths, index, reason, width)
+    notes = [*table.notes, *([f"no room for: {', '.join(dropped)}"] if dropped else [])]
+    if notes:
+        lines.append(("blank", ""))
+        lines += [("note", line) for note in notes for line in textwrap.wrap(note, width, subsequent_indent="  ")]
+    return [(kind, text.rstrip()) for kind, text in lines]
+
+
+def _natural(column: PeopleColumn) -> int:
+    words = max(map(cell_len, column.header.split()), default=0)
+    return max(words, *map(cell_len, column.cells)) if column.cells else words
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * max(0, len(widths) - 1)
+
+
+def _fitting(columns: Sequence[PeopleColumn], width: int) -> tuple[list[PeopleColumn], list[str]]:
+    kept, dropped = list(columns), []
+    while _total([_natural(column) for column in kept]) > width and any(column.keep < 9 for column in kept):
+        least = min(kept, key=lambda column: column.keep)
+        kept.remove(least)
+        dropped.append(least.header)
+    return kept, dropped
+
+
+def _shrunk(columns: Sequence[PeopleColumn], width: int) -> list[int]:
+    widths = [_natural(column) for column in columns]
+    while _total(widths) > width:
+        texts = [i for i, column in enumerate(columns) if not column.is_number and widths[i] > _LEAST_TEXT_WIDTH]
+        if not texts:
+            break
+        widths[max(texts, key=widths.__getitem__)] -= 1
+    return widths
+
+
+def _header(columns: Sequence[PeopleColumn], widths: Sequence[int]) -> list[tuple[str, str]]:
+    stacks = [textwrap.wrap(column.header, width) or [""] for column, width in zip(columns, widths, strict=True)]
+    height = max(map(len, stacks))
+    stacks = [[""] * (height - len(stack)) + stack for stack in stacks]
+    lines = [
+        _GAP.join(_fit(c, cell, w) for c, cell, w in zip(columns, cells, widths, strict=True))
+        for cells in zip(*stacks, strict=True)
+    ]
+    return [("header", line) for line in lines] + [("note", _GAP.join("-" * width for width in widths))]
+
+
+def _row(
+    columns: Sequence[PeopleColumn], widths: Sequence[int], index: int, reason: str | None, width: int
+) -> list[tuple[str, str]]:
+    shown = len(columns)
+    if reason is not None:
+        shown = next((i for i, column in enumerate(columns) if column.is_number), shown)
+    cells = [_fit(columns[i], columns[i].cells[index], widths[i]) for i in range(shown)]
+    if reason is None:
+        return [("ok", _GAP.join(cells))]
+    left = "".join(cell + _GAP for cell in cells)
+    room = max(20, width - cell_len(left))
+    first, *more = textwrap.wrap(reason, min(room, max(60, _total(widths) - cell_len(left)))) or [""]
+    return [("not_ok", left + first), *(("not_ok", " " * cell_len(left) + "  " + line) for line in more)]
+
+
+def _fit(column: PeopleColumn, cell: str, width: int) -> str:
+    size = cell_len(cell)
+    if size > width:
+        return set_cell_size(cell, width - 1) + "~"
+    return " " * (width - size) + cell if column.is_number else cell + " " * (width - size)

@@ -1,0 +1,214 @@
+"""Choose and phrase what a person wants to read of a table of results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.record.columns import COLUMN_BY_NAME, COLUMNS
+from bench.report.select import group_by_outcome
+from bench.units import byte_unit
+
+Row = Mapping[str, Any]
+
+_SHORT = {
+    "world_size": "ranks",
+    "global_batch_size": "global batch",
+    "valid_tokens_per_s": "valid tokens/s",
+    "updates_applied": "updates applied",
+    "final_train_loss": "train loss",
+}
+_NOT_AN_AXIS = ("micro_batch_size", "accumulation_steps", "model_kind", "config_json")
+_AXES = ("sweep", "hostname", *(column.name for column in COLUMNS if column.rule == "config"))
+_CAPTION = (
+    "model",
+    "device",
+    "amp_mode",
+    "world_size",
+    "global_batch_size",
+    "seq_len",
+    "rows",
+    "data_source",
+    "optimizer",
+)
+
+
+@dataclass(frozen=True)
+class PeopleColumn:
+    """Hold one column as people see it."""
+
+    header: str
+    """Heading, with the unit where there is one."""
+    cells: tuple[str, ...]
+    """One text per row; "-" for missing."""
+    is_number: bool
+    """Whether to align it right, and to give its place to the reason of a row that is not ok."""
+    keep: int = 9
+    """How late to drop it when there is no room: the smallest goes first."""
+
+
+@dataclass(frozen=True)
+class PeopleTable:
+    """Hold a whole table as people see it, before it is laid out."""
+
+    title: str
+    """What the rows are, and how they ended."""
+    constants: str
+    """What all rows share."""
+    columns: tuple[PeopleColumn, ...]
+    """Columns from left to right."""
+    reasons: tuple[str | None, ...]
+    """Per row: what to show instead of numbers; None to show the numbers."""
+    notes: tuple[str, ...]
+    """What the headings mean."""
+
+
+def people_table(rows: Sequence[Row]) -> PeopleTable:
+    """Phrase the default table: axes that vary, throughput, memory, updates and loss; others' reason instead."""
+    varying = [name for name in _AXES if name not in _NOT_AN_AXIS and len(_distinct(rows, name)) > 1]
+    columns = [axis_column(rows, name) for name in varying]
+    columns.append(PeopleColumn("micro x accum", _cuts(rows), is_number=False))
+    if len(_distinct(rows, "round")) > 1:
+        columns.append(axis_column(rows, "round"))
+    ok = [row if row["outcome"] == "ok" else {} for row in rows]
+    columns += [
+        value_column(ok, "valid_tokens_per_s"),
+        value_column(ok, "peak_allocated_bytes", "peak"),
+        value_column(ok, "updates_applied", keep=2),
+        value_column(ok, "final_train_loss", keep=1, decimals=4),
+    ]
+    if any(row.get("flags") for row in ok):
+        flags = tuple(clean(", ".join(row.get("flags") or [])) for row in ok)
+        columns.append(PeopleColumn("flags", flags, is_number=False, keep=3))
+    return PeopleTable(
+        title=_title(rows),
+        constants=_constants(rows),
+        columns=tuple(columns),
+        reasons=tuple(_reason(row) for row in rows),
+        notes=_notes(rows) if any(ok) else (),
+    )
+
+
+def chosen_table(rows: Sequence[Row], names: Sequence[str]) -> PeopleTable:
+    """Phrase exactly the columns asked for, whatever the outcome."""
+    columns = tuple(value_column(rows, name, name) for name in names)
+    return PeopleTable(_title(rows), "", columns, (None,) * len(rows), ())
+
+
+def axis_column(rows: Sequence[Row], name: str) -> PeopleColumn:
+    """Phrase a column that tells rows apart; its numbers are never rounded."""
+    is_number = COLUMN_BY_NAME[name].kind in ("int64", "float64")
+    cells = tuple(_exact(row.get(name)) for row in rows)
+    # Numbers that tell rows apart stand left of the reason, which takes the place of results only.
+    return PeopleColumn(
+        _SHORT.get(name, name.replace("_", " ")), _right(cells) if is_number else cells, is_number=False
+    )
+
+
+def value_column(
+    rows: Sequence[Row], name: str, header: str | None = None, keep: int = 9, decimals: int | None = None
+) -> PeopleColumn:
+    """Phrase a column of values: bytes in the unit that fits the largest, thousands separated."""
+    column = COLUMN_BY_NAME[name]
+    values = [row.get(name) for row in rows]
+    header = header or _SHORT.get(name, name)
+    if column.kind not in ("int64", "float64"):
+        return PeopleColumn(header, tuple(_exact(value) for value in values), is_number=False, keep=keep)
+    if column.unit == "byte":
+        unit, size = byte_unit(max((abs(value) for value in values if value is not None), default=0))
+        header, values = f"{header} {unit}", [None if value is None else value / size for value in values]
+        decimals = 0 if size == 1 else decimals
+    elif column.kind == "int64":
+        decimals = 0
+    return PeopleColumn(header, _numbers(values, decimals), is_number=True, keep=keep)
+
+
+def clean(text: str) -> str:
+    """Make foreign text safe for one line of a terminal: no control characters, no line breaks."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _distinct(rows: Sequence[Row], name: str) -> list[Any]:
+    return list(dict.fromkeys(row[name] for row in rows if row.get(name) is not None))
+
+
+def _exact(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return clean(", ".join(_exact(item) for item in value)) or "-"
+    return f"{value:,}" if isinstance(value, int) else clean(str(value))
+
+
+def _cuts(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Align "8 x 16" on its x."""
+    pairs = [(_exact(row.get("micro_batch_size")), _exact(row.get("accumulation_steps"))) for row in rows]
+    left = max((len(micro) for micro, _ in pairs), default=0)
+    right = max((len(steps) for _, steps in pairs), default=0)
+    return tuple(f"{micro:>{left}} x {steps:<{right}}" for micro, steps in pairs)
+
+
+def _right(cells: Sequence[str]) -> tuple[str, ...]:
+    width = max(map(len, cells), default=0)
+    return tuple(cell.rjust(width) for cell in cells)
+
+
+def _numbers(values: Sequence[Any], decimals: int | None) -> tuple[str, ...]:
+    """Write numbers with equal decimals: enough for three digits of the smallest, at most four."""
+    sizes = [abs(value) for value in values if value is not None and math.isfinite(value) and value != 0]
+    if decimals is None:
+        decimals = min(4, max(0, 2 - math.floor(math.log10(min(sizes))))) if sizes else 0
+    return tuple(_number(value, decimals) for value in values)
+
+
+def _number(value: Any, decimals: int) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.{decimals}f}" if math.isfinite(value) else str(value)
+
+
+def _reason(row: Row) -> str | None:
+    if row["outcome"] == "ok":
+        return None
+    return clean(f"{row['outcome']}: {row['reason']}" if row.get("reason") else str(row["outcome"]))
+
+
+def _title(rows: Sequence[Row]) -> str:
+    if not rows:
+        return "no rows"
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in group_by_outcome(rows).items())
+    sweeps = ", ".join(_distinct(rows, "sweep"))
+    return f"{clean(sweeps)}: {len(rows)} row{'s' if len(rows) > 1 else ''} ({outcomes})".removeprefix(": ")
+
+
+def _constants(rows: Sequence[Row]) -> str:
+    shared: list[str] = []
+    for name in _CAPTION:
+        values = _distinct(rows, name)
+        if len(values) == 1:
+            label = _SHORT.get(name, name)
+            shared.append(_PHRASE.get(name, lambda text, label=label: f"{label} {text}")(_exact(values[0])))
+    return ", ".join(shared)
+
+
+_PHRASE: dict[str, Callable[[str], str]] = {
+    "model": lambda text: text,
+    "device": lambda text: text,
+    "amp_mode": lambda text: text,
+    "world_size": lambda text: f"{text} rank{'' if text == '1' else 's'}",
+    "rows": lambda text: f"{text} rows",
+    "data_source": lambda text: f"data {text}",
+    "optimizer": lambda text: text,
+}
+
+
+def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
+    methods = ", ".join(_distinct(rows, "memory_method"))
+    return (
+        "valid tokens/s: all ranks, timed part, padding left out",
+        f"peak: most bytes allocated in tensors, worst rank{f' ({methods})' if methods else ''}",
+    )

@@ -1,0 +1,137 @@
+"""Render results as a table for people, or as CSV, Markdown, LaTeX or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import pyarrow as pa
+
+from bench.report.layout import layout
+from bench.report.people import PeopleTable, chosen_table, people_table
+from bench.report.select import rows_of
+from bench.report.where import require_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Format = Literal["table", "csv", "markdown", "latex", "json"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+JSON_FORMAT = 1
+"""Version of the JSON document's shape."""
+WIDEST = 10_000
+"""Width that stands for "no limit", where nothing but a pipe reads the table [characters]."""
+
+_STYLES = {"title": "bold", "header": "bold", "note": "dim", "not_ok": "yellow"}
+
+
+def render(
+    frame: pa.Table | pd.DataFrame,
+    format: Format = "table",  # noqa: A002 - the option's name
+    columns: Sequence[str] = (),
+    width: int = WIDEST,
+    color: bool = False,
+) -> str:
+    """Render results as text that ends with a newline.
+
+    CSV and JSON are in base units and hold every column unless some are chosen; a float that is not finite is
+    missing there, as JSON cannot tell it. Table, Markdown and LaTeX are for people: bytes are scaled, the unit stands
+    in the heading, and a row that is not ok gives its reason instead of numbers.
+
+    Args:
+        frame: What `select_table` or `load_results` gave.
+        format: One of `FORMATS`.
+        columns: Columns to show, in this order; the default depends on the format.
+        width: Width of the terminal, for the table [characters].
+        color: Whether to use terminal colours in the table.
+
+    Raises:
+        BenchError: A chosen column does not exist.
+    """
+    require_columns(columns)
+    if isinstance(frame, pa.Table) and columns and format in ("csv", "json"):
+        frame = frame.select(list(columns))
+    names = list(columns) or [str(name) for name in (frame.column_names if isinstance(frame, pa.Table) else frame)]
+    rows = rows_of(frame)
+    if format == "json":
+        return _json(rows, names)
+    if format == "csv":
+        return _csv(rows, names)
+    table = chosen_table(rows, columns) if columns else people_table(rows)
+    if format == "table":
+        return _text(table, width, color)
+    return _document(table, format)
+
+
+def _json(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    document = {"format": JSON_FORMAT, "rows": [{name: _finite(row.get(name)) for name in names} for row in rows]}
+    return json.dumps(document, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
+
+
+def _csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([_csv_cell(_finite(row.get(name))) for name in names])
+    return stream.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, list):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _text(table: PeopleTable, width: int, color: bool) -> str:
+    lines = layout(table, width)
+    if not color:
+        return "".join(text + "\n" for _, text in lines)
+    from rich.style import Style
+
+    return "".join(Style.parse(_STYLES.get(kind, "none")).render(text) + "\n" for kind, text in lines)
+
+
+def _document(table: PeopleTable, format: Literal["markdown", "latex"]) -> str:  # noqa: A002 - as in render
+    """Write Markdown or LaTeX by way of pandas; a row that is not ok has its reason in its first number's cell."""
+    import pandas as pd
+
+    first = next((index for index, column in enumerate(table.columns) if column.is_number), len(table.columns))
+    cells = [
+        [
+            column.cells[row].strip() if reason is None or index < first else reason if index == first else ""
+            for index, column in enumerate(table.columns)
+        ]
+        for row, reason in enumerate(table.reasons)
+    ]
+    aligns = ["right" if column.is_number else "left" for column in table.columns]
+    if format == "latex":
+        data = pd.DataFrame([[_latex(cell) for cell in row] for row in cells])
+        data.columns = pd.Index([_latex(column.header) for column in table.columns])
+        return str(data.to_latex(index=False, column_format="".join(align[0] for align in aligns)))
+    data = pd.DataFrame([[cell.replace("|", "\\|") for cell in row] for row in cells])
+    data.columns = pd.Index([column.header for column in table.columns])
+    return str(data.to_markdown(index=False, disable_numparse=True, colalign=aligns)) + "\n"
+
+
+_LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)

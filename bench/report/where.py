@@ -1,0 +1,100 @@
+"""Understand `--where 'COLUMN OP VALUE'`: one condition on one column."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.errors import BenchError
+from bench.record.columns import COLUMN_BY_NAME
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_PATTERN = re.compile(r"\s*(?P<column>\w+)\s*(?P<op>==|!=|<=|>=|<|>)\s*(?P<value>.*?)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Hold one parsed condition."""
+
+    column: str
+    """Name of a declared column."""
+    op: str
+    """One of == != < <= > >=."""
+    value: Any
+    """Value of the column's kind; None for null."""
+
+    def mask(self, values: Sequence[Any]) -> list[bool]:
+        """Say for each value whether it meets the condition.
+
+        A missing value equals null and nothing else, and is neither smaller nor larger than anything. Of a list
+        column, == asks whether the list holds the value.
+        """
+        compare = _COMPARE[self.op]
+        if self.value is None:
+            return [compare(value is None, True) for value in values]
+        if COLUMN_BY_NAME[self.column].kind.startswith("list<"):
+            return [value is not None and compare(self.value in value, True) for value in values]
+        return [value is not None and compare(value, self.value) for value in values]
+
+
+def parse_condition(text: str) -> Condition:
+    """Parse `COLUMN OP VALUE`, for example `amp_mode == bf16` or `peak_allocated_bytes < 4e9`.
+
+    Raises:
+        BenchError: The text has another form, the column does not exist, or the value does not fit it.
+    """
+    match = _PATTERN.fullmatch(text)
+    if match is None or not match["value"]:
+        raise BenchError(f"--where {text!r}: not COLUMN OP VALUE with OP one of {' '.join(_COMPARE)}.")
+    column, op = match["column"], match["op"]
+    require_columns([column])
+    kind = COLUMN_BY_NAME[column].kind
+    value = _parse_value(match["value"], kind, text)
+    ordered = kind in ("int64", "float64") or column == "started_utc"
+    if op not in ("==", "!=") and (value is None or not ordered):
+        what = "null" if value is None else f"{column}, which is no number,"
+        raise BenchError(f"--where {text!r}: {op} has no meaning for {what}; use == or !=.")
+    return Condition(column, op, value)
+
+
+def require_columns(names: Iterable[str]) -> None:
+    """Refuse names that are no column of the results, each with the nearest that is."""
+    faults = []
+    for name in names:
+        if name not in COLUMN_BY_NAME:
+            near = difflib.get_close_matches(name, COLUMN_BY_NAME, n=1, cutoff=0.5)
+            hint = f"Did you mean {near[0]}?" if near else "docs/columns.md lists them all."
+            faults.append(f"{name!r} is not a column of the results. {hint}")
+    if faults:
+        raise BenchError("\n".join(faults))
+
+
+def _parse_value(text: str, kind: str, whole: str) -> Any:
+    if text == "null":
+        return None
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    kind = kind.removeprefix("list<").removesuffix(">")
+    if kind == "string":
+        return text
+    if kind == "bool":
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise BenchError(f"--where {whole!r}: {text!r} is neither true nor false.")
+    for parse in (int, float):
+        try:
+            return parse(text)
+        except ValueError:
+            continue
+    raise BenchError(f"--where {whole!r}: {text!r} is not a number. Sizes are in bytes, durations in seconds.")

@@ -1,0 +1,96 @@
+"""Faults on purpose, for the tests: `BENCH_FAULTS=point:nth:action` makes one rank misbehave at a named point.
+
+Several are joined by commas; `point@rank` limits one to a rank. Points are the phases of a launch. Without the
+variable nothing here runs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+VARIABLE = "BENCH_FAULTS"
+
+
+def _raise_oom() -> None:
+    import torch
+
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. (a fault on purpose)")
+
+
+def _raise_error() -> None:
+    raise RuntimeError("a fault on purpose")
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _print_much() -> None:
+    sys.stdout.write("chatter of a model\n" * 100_000)
+    os.write(1, b"\xff\xfe not text\n")
+
+
+def _limit_address_space() -> None:
+    import resource
+
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used, resource.RLIM_INFINITY))
+
+
+def _exit_early() -> None:
+    os._exit(0)
+
+
+def _sleep() -> None:
+    time.sleep(3600)
+
+
+ACTIONS: dict[str, Callable[[], None]] = {
+    "oom": _raise_oom,
+    "raise": _raise_error,
+    "kill": _kill,
+    "print": _print_much,
+    "limit_memory": _limit_address_space,
+    "exit": _exit_early,
+    "sleep": _sleep,
+}
+
+
+class Faults:
+    """Carry out the faults asked for by the environment; an observer of the loop."""
+
+    def __init__(self, rank: int, plan: str | None = None) -> None:
+        self._seen: Counter[str] = Counter()
+        self._planned: dict[tuple[str, int], Callable[[], None]] = {}
+        for fault in filter(None, (os.environ.get(VARIABLE, "") if plan is None else plan).split(",")):
+            point, nth, action = fault.split(":")
+            point, _, only_rank = point.partition("@")
+            if not only_rank or int(only_rank) == rank:
+                self._planned[point, int(nth)] = ACTIONS[action]
+
+    def reach(self, point: str) -> None:
+        """Do what is planned for this visit of the point, counted from 1."""
+        self._seen[point] += 1
+        action = self._planned.get((point, self._seen[point]))
+        if action is not None:
+            action()
+
+    def window_begin(self, plan: Any) -> None:
+        """Do nothing."""
+
+    def phase_begin(self, phase: str) -> None:
+        """Reach the point of this name."""
+        self.reach(phase)
+
+    def micro_step_end(self) -> None:
+        """Do nothing."""
+
+    def update_end(self, result: Any) -> None:
+        """Do nothing."""

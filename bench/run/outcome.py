@@ -1,0 +1,161 @@
+"""How a launch ended, decided from what the ranks wrote, how their processes ended, and where they were.
+
+A worker never judges a launch: ok needs exit 0 of every rank *and* a whole result of every rank. Out of memory is told
+by the exception's class first, then by a short list of messages.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.run.heartbeat import Beat
+
+_OOM_CLASSES = {"OutOfMemoryError", "AcceleratorError:out of memory"}
+_HOST_OOM_CLASSES = {"MemoryError"}
+_DEVICE_OOM_TEXTS = (
+    re.compile(r"CUDA (error: )?out of memory"),
+    re.compile(r"CUBLAS_STATUS_ALLOC_FAILED"),
+    re.compile(r"CUDNN_STATUS_ALLOC_FAILED"),
+)
+_HOST_OOM_TEXTS = (
+    re.compile(r"DefaultCPUAllocator: (can't allocate|not enough) memory"),
+    re.compile(r"std::bad_alloc"),
+    re.compile(r"\[Errno 12\] Cannot allocate memory"),
+)
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """State how one rank ended."""
+
+    rank: int
+    exit_code: int | None
+    """As the process was reaped: negative for a signal; None when it had to be given up."""
+    document: Mapping[str, Any] | None
+    """Its `rank-N.json`; None when it wrote none."""
+    beat: Beat | None
+    """Its last sign of life."""
+    last_line: str | None = None
+    """The last line it printed."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """State how a launch ended and, unless ok, why."""
+
+    outcome: str
+    reason: str | None = None
+    phase: str | None = None
+    micro_batch: int | None = None
+    failing_rank: int | None = None
+    error_class: str | None = None
+    error_text: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+def classify_error(class_names: Sequence[str], text: str, device: str) -> str:
+    """Name the outcome of an exception: oom, oom_host or failed.
+
+    Args:
+        class_names: names of the exception's class and of its bases.
+        text: its message.
+        device: cpu or cuda; on a CPU trial the host's memory is the device's.
+    """
+    if _OOM_CLASSES.intersection(class_names) or any(pattern.search(text) for pattern in _DEVICE_OOM_TEXTS):
+        return "oom"
+    if _HOST_OOM_CLASSES.intersection(class_names) or any(pattern.search(text) for pattern in _HOST_OOM_TEXTS):
+        return "oom" if device == "cpu" else "oom_host"
+    return "failed"
+
+
+def decide(ends: Sequence[RankEnd], stopped: str | None = None) -> Outcome:
+    """Decide how a launch ended from how each of its ranks did.
+
+    Args:
+        ends: one per rank.
+        stopped: why the driver stopped the launch itself, as an outcome (timeout, hang, interrupted); None if it
+            did not. An error that a rank wrote before it was stopped still counts first.
+    """
+    told = [end for end in ends if end.document is not None and end.document["outcome"] != "ok"]
+    if told:
+        return _from_document(min(told, key=_order_of_cause))
+    if stopped is not None:
+        slowest = min(ends, key=lambda end: -1.0 if end.beat is None else end.beat.monotonic_s)
+        return _from_beat(stopped, _STOP_REASONS[stopped], slowest)
+    killed = [end for end in ends if end.exit_code is None or end.exit_code < 0]
+    if killed:
+        # The driver ends the other ranks by SIGTERM and SIGKILL too, so an earlier death is the cause.
+        return _killed(min(killed, key=lambda end: 0.0 if end.beat is None else end.beat.monotonic_s))
+    silent = [end for end in ends if end.document is None]
+    if silent:
+        end = silent[0]
+        said = f"; it last said: {end.last_line}" if end.last_line else ""
+        reason = f"rank {end.rank} left early with exit code {end.exit_code} and no result{said}"
+        return _from_beat("failed", reason, end, exit_code=end.exit_code)
+    crashed = [end for end in ends if end.exit_code != 0]
+    if crashed:
+        end = crashed[0]
+        reason = f"rank {end.rank} wrote a result and then ended with exit code {end.exit_code}"
+        return _from_beat("failed", reason, end, exit_code=end.exit_code)
+    return Outcome("ok", exit_code=0)
+
+
+_STOP_REASONS = {
+    "timeout": "the launch took longer than its time limit",
+    "start_timeout": "no update had ended within the start limit",
+    "interrupted": "the sweep was interrupted",
+}
+
+_GRAVITY = {"oom": 0, "oom_host": 0, "invalid": 2, "failed": 1}
+_SECONDARY = re.compile(r"Connection (closed|reset) by peer|Broken pipe|Connection refused|Timed out waiting")
+
+
+def _order_of_cause(end: RankEnd) -> tuple[bool, int, float]:
+    """Sort a first real error before the errors it caused on other ranks, then by gravity and time."""
+    assert end.document is not None
+    is_secondary = bool(_SECONDARY.search(end.document.get("error_text") or ""))
+    return is_secondary, _GRAVITY.get(end.document["outcome"], 1), float(end.document.get("time") or 0.0)
+
+
+def _from_document(end: RankEnd) -> Outcome:
+    assert end.document is not None
+    document = end.document
+    return Outcome(
+        outcome=document["outcome"],
+        reason=document["reason"],
+        phase=document["phase"],
+        micro_batch=document["micro_batch"],
+        failing_rank=end.rank,
+        error_class=document["error_class"],
+        error_text=document["error_text"],
+        exit_code=end.exit_code if end.exit_code is not None and end.exit_code >= 0 else None,
+        signal=-end.exit_code if end.exit_code is not None and end.exit_code < 0 else None,
+    )
+
+
+def _killed(end: RankEnd) -> Outcome:
+    if end.exit_code is None:
+        return _from_beat("killed", f"rank {end.rank} could not be reaped", end)
+    number = -end.exit_code
+    name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
+    return _from_beat("killed", f"rank {end.rank} was ended by {name}", end, signal_number=number)
+
+
+def _from_beat(
+    outcome: str, reason: str, end: RankEnd, *, exit_code: int | None = None, signal_number: int | None = None
+) -> Outcome:
+    beat = end.beat
+    return Outcome(
+        outcome="timeout" if outcome == "start_timeout" else outcome,
+        reason=reason,
+        phase=None if beat is None else beat.phase,
+        micro_batch=None if beat is None or beat.micro_batch < 0 else beat.micro_batch,
+        failing_rank=end.rank,
+        exit_code=exit_code,
+        signal=signal_number,
+    )

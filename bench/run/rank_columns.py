@@ -1,0 +1,193 @@
+"""What one rank observed becomes the columns and update rows it reports."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import socket
+from typing import Any
+
+import psutil
+import torch
+
+import bench as package
+from bench.loop.switches import read_switches
+from bench.measure.cpu import cpu_model, host_peak_rss_bytes
+from bench.measure.profiler import Part, UpdateSample
+from bench.run.protocol import MEMORY_UPDATES, Observations
+from bench.run.workbench import Workbench
+from bench.sweep.presets import PRESETS
+from bench.workload.facts import gradient_dtype, parameter_counts, tensor_bytes
+
+ENVIRONMENT_PREFIXES = ("CUDA_", "NCCL_", "TORCH_", "PYTORCH_", "OMP_", "MKL_", "GLOO_", "OPENBLAS_", "KMP_")
+"""Environment variables that change results begin like this."""
+
+
+def facts_before(bench: Workbench) -> dict[str, Any]:
+    """State what is known before the first update: it is reported even when the launch fails [one rank]."""
+    properties = bench.device.properties()
+    is_gpu = bench.device.kind == "cuda"
+    parameters = parameter_counts(bench.model)
+    return {
+        "parameters_total": parameters.total,
+        "parameters_trainable": parameters.trainable,
+        "parameters_unique": parameters.unique,
+        "parameter_bytes": tensor_bytes(bench.model.parameters()),
+        "gradient_dtype": gradient_dtype(bench.model),
+        "corpus_hash": bench.corpus.content_hash,
+        "corpus_sequences": bench.source.num_sequences,
+        "vocab_size": PRESETS[bench.trial.config.model.preset].vocab_size,
+        **read_switches(),
+        "autocast_dtype": _dtype_name(bench.loop.precision.autocast_dtype),
+        "grad_scaler": bench.loop.precision.scaler is not None,
+        "time_method": bench.device.time_method,
+        "memory_method": bench.device.memory_method,
+        "threads_per_rank": torch.get_num_threads(),
+        "device_capacity_bytes": properties.capacity_bytes,
+        "hostname": socket.gethostname(),
+        "cpu_model": cpu_model(),
+        "cpu_count": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count(),
+        "gpu_name": properties.name if is_gpu else None,
+        "gpu_uuid": properties.uuid,
+        "cuda_version": torch.version.cuda,
+        "cudnn_version": str(torch.backends.cudnn.version()) if is_gpu else None,
+        "nccl_version": ".".join(map(str, torch.cuda.nccl.version())) if is_gpu else None,
+        "torch_version": torch.__version__,
+        "python_version": platform.python_version(),
+        "bench_version": package.__version__,
+        "environment_json": json.dumps(
+            {name: value for name, value in sorted(os.environ.items()) if name.startswith(ENVIRONMENT_PREFIXES)}
+        ),
+    }
+
+
+def measured_columns(bench: Workbench, observed: Observations, train_losses: dict[int, float | None]) -> dict[str, Any]:
+    """State what the launch measured; `train_losses` maps update to loss over all ranks [one rank]."""
+    timed = next(observed.part("timed"))
+    samples = timed.samples
+    counts = [sample.counts for sample in samples]
+    first = [part for part in observed.part("first") if part.samples[0].result == "applied"]
+    memory_peaks = [_memory_peak(observed, index) for index in range(MEMORY_UPDATES)]
+    memory_parts = list(observed.part("memory"))
+    allocator = bench.device.allocator_counts()
+    gradients = [parameter.grad for parameter in bench.model.parameters() if parameter.grad is not None]
+    states = [value for state in bench.optimizer.state.values() for value in state.values() if torch.is_tensor(value)]
+    host_reads = [witnessed.host_reads for witnessed in observed.memory_passes]
+    return {
+        "micro_batches": sum(count.micro_batches for count in counts),
+        "sequences": sum(count.sequences for count in counts),
+        "valid_tokens": sum(count.valid_tokens for count in counts),
+        "token_slots": sum(count.token_slots for count in counts),
+        "updates_attempted": len(samples),
+        "updates_applied": sum(sample.result == "applied" for sample in samples),
+        "updates_skipped": sum(sample.result == "skipped" for sample in samples),
+        "updates_empty": sum(sample.result == "empty" for sample in samples),
+        "windows_partial": sum(sample.plan.is_partial for sample in samples),
+        "launch_updates": sum(len(part.samples) for part in observed.parts),
+        "warmup_updates": sum(len(part.samples) for part in observed.part("warmup")),
+        "memory_updates": MEMORY_UPDATES,
+        "host_reads_per_update": sum(host_reads) / len(host_reads),
+        "timed_s": timed.host_seconds,
+        "first_update_s": first[0].host_seconds,
+        "data_wait_s": observed.data_wait_s,
+        "peak_allocated_bytes": _largest([*memory_peaks, timed.peaks.allocated_bytes]),
+        "first_update_peak_allocated_bytes": first[0].peaks.allocated_bytes,
+        "peak_active_bytes": _largest([part.peaks.active_bytes for part in [*memory_parts, timed]]),
+        "peak_reserved_bytes": _largest([part.peaks.reserved_bytes for part in [*memory_parts, timed]]),
+        "gradient_bytes": tensor_bytes(gradients),
+        "optimizer_state_bytes": tensor_bytes(states),
+        "host_peak_rss_bytes": host_peak_rss_bytes(),
+        "alloc_retries": allocator.retries,
+        "alloc_ooms": allocator.ooms,
+        "final_train_loss": train_losses.get(bench.trial.measure.quality_updates)
+        if bench.trial.measure.quality_updates
+        else None,
+    }
+
+
+def update_rows(observed: Observations, train_losses: dict[int, float | None]) -> list[dict[str, Any]]:
+    """State every update of the launch, one row each [one rank]."""
+    rows = []
+    memory_update = 0
+    for part in observed.parts:
+        peak = part.peaks.allocated_bytes if part.name == "first" else None
+        if part.name == "memory":
+            peak = _memory_peak(observed, memory_update)
+            memory_update += 1
+        rows.extend(_update_row(part, sample, train_losses, peak) for sample in part.samples)
+    return rows
+
+
+def _update_row(
+    part: Part, sample: UpdateSample, train_losses: dict[int, float | None], peak: int | None
+) -> dict[str, Any]:
+    return {
+        "update": sample.update,
+        "phase": part.name,
+        "seconds": sample.seconds,
+        "micro_batches": sample.counts.micro_batches,
+        "sequences": sample.counts.sequences,
+        "valid_tokens": sample.counts.valid_tokens,
+        "token_slots": sample.counts.token_slots,
+        "train_loss": train_losses[sample.update],
+        "grad_norm": sample.grad_norm,
+        "lr": sample.lr,
+        "loss_scale": sample.loss_scale,
+        "result": sample.result,
+        "peak_allocated_bytes": peak,
+    }
+
+
+def train_losses(bench: Workbench, observed: Observations) -> dict[int, float | None]:
+    """Give the loss per valid token of every update over all ranks [nats/token]; None for an empty window."""
+    samples = [sample for part in observed.parts for sample in part.samples]
+    sums = bench.ranks.sum([sample.loss_sum for sample in samples])
+    return {
+        sample.update: None if sample.plan.is_empty else loss_sum / sample.plan.all_ranks.units
+        for sample, loss_sum in zip(samples, sums, strict=True)
+    }
+
+
+def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, float | None]) -> str | None:
+    """Say what makes the launch's figures meaningless; None when nothing does [one rank].
+
+    An update of fp16 that the scaler skipped may have overflowed; an applied one must have a finite loss. Counts of
+    the timed part must be what the configuration says.
+    """
+    config = bench.trial.config
+    for part in observed.parts:
+        for sample in part.samples:
+            loss = losses[sample.update]
+            if sample.result == "applied" and loss is not None and not math.isfinite(loss):
+                return f"the loss of update {sample.update} is {loss}"
+            if sample.micro_steps_run != (0 if sample.plan.is_empty else sample.plan.micro_steps):
+                return f"update {sample.update} ran {sample.micro_steps_run} of {sample.plan.micro_steps} micro-steps"
+    samples = next(observed.part("timed")).samples
+    if samples and not any(sample.result == "applied" for sample in samples):
+        return "no update of the timed part was applied"
+    total = [sample.plan.all_ranks for sample in samples]
+    sequences = sum(counts.sequences for counts in total)
+    if config.data.sequences_per_epoch is None and sequences != len(samples) * (config.global_batch_size or 0):
+        return f"{len(samples)} updates took {sequences} sequences, not {config.global_batch_size} each"
+    fixed_width = config.data.rows != "ragged" and config.world_size == 1
+    slots = sum(counts.token_slots for counts in total)
+    if fixed_width and slots != sequences * config.seq_len:
+        return f"{sequences} sequences took {slots} token slots, not {config.seq_len} each"
+    return None
+
+
+def _memory_peak(observed: Observations, index: int) -> int | None:
+    """Give the peak of one update of the memory pass, as the device or the witness knows it [bytes]."""
+    part, witnessed = list(observed.part("memory"))[index], observed.memory_passes[index]
+    return witnessed.live_peak_bytes if part.peaks.allocated_bytes is None else part.peaks.allocated_bytes
+
+
+def _largest(values: list[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return max(known) if known else None
+
+
+def _dtype_name(dtype: torch.dtype | None) -> str | None:
+    return None if dtype is None else str(dtype).removeprefix("torch.")

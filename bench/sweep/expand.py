@@ -1,0 +1,123 @@
+"""A sweep becomes trials: the full product of its axes, each point a trial or a skip with a reason.
+
+Pure: the machine enters as three facts. So `bench plan` can show what another machine would run.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bench.errors import SweepFileError
+from bench.sweep.fields import SkipRule, TrialConfig
+from bench.sweep.paths import value_at, with_settings
+from bench.sweep.rules import contradictions
+from bench.sweep.trial import Skipped, Sweep, Trial, label_of, resolve, trial_id
+
+AxisValues = tuple[tuple[str, Any], ...]
+"""Axis name and value of one point, in file order."""
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """Hold what a machine decides about a sweep."""
+
+    device: Literal["cpu", "cuda"]
+    """What `device: auto` becomes."""
+    cuda_device_count: int
+    """GPUs that torch can use here."""
+    bf16_supported: bool = True
+    """Whether the GPUs compute in bf16 themselves."""
+
+
+def expand(sweep: Sweep, facts: MachineFacts) -> list[Trial | Skipped]:
+    """Expand a sweep into one entry per combination of axis values, in file order, the last axis fastest.
+
+    Raises:
+        SweepFileError: Two combinations are the same trial.
+    """
+    entries: list[Trial | Skipped] = []
+    first_label: dict[str, str] = {}
+    for values, given in combinations(sweep):
+        config = resolve(given, facts.device)
+        name = trial_id(config)
+        label = label_of(values)
+        if name in first_label:
+            what = f"{sweep.path or sweep.name}: axes: {first_label[name]!r} and {label!r} are the same trial here"
+            raise SweepFileError([f"{what} ({name}). Remove one of the two."])
+        first_label[name] = label
+        reason = _reason_to_skip(sweep, values, given, config, facts)
+        entries.append(Trial(name, config, values) if reason is None else Skipped(name, config, reason, values))
+    return entries
+
+
+def combinations(sweep: Sweep) -> Iterator[tuple[AxisValues, TrialConfig]]:
+    """Yield the axis values and the settings, not yet resolved, of every combination in file order."""
+    base = sweep.spec.base.model_dump(exclude_unset=True)
+    for chosen in itertools.product(*sweep.spec.axes.values()):
+        values = tuple(zip(sweep.axes, chosen, strict=True))
+        yield values, TrialConfig.model_validate(with_settings(base, dict(values)))
+
+
+def _reason_to_skip(
+    sweep: Sweep, values: AxisValues, given: TrialConfig, resolved: TrialConfig, facts: MachineFacts
+) -> str | None:
+    for rule in sweep.spec.skip:
+        if rule_matches(rule, dict(values), resolved):
+            return rule.reason
+    # The settings as given: resolving fills numbers in that nobody asked for.
+    for contradiction in contradictions(given.model_copy(update={"global_batch_size": resolved.global_batch_size})):
+        return contradiction.sentence()
+    return _repeats_another(sweep, resolved) or _lacks(resolved, facts)
+
+
+def rule_matches(rule: SkipRule, values: Mapping[str, Any], resolved: TrialConfig) -> bool:
+    """Tell whether a skip rule selects a combination: every condition holds."""
+    return all(
+        any(same_value(_value_for_rule(name, values, resolved), value) for value in listed(wanted))
+        for name, wanted in rule.when.items()
+    )
+
+
+def listed(wanted: Any) -> list[Any]:
+    """Read a condition's value or list of values as a list."""
+    return wanted if isinstance(wanted, list) else [wanted]
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Compare as a person reads: 1 is 1.0, but true is not 1."""
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def _value_for_rule(name: str, values: Mapping[str, Any], resolved: TrialConfig) -> Any:
+    return values[name] if name in values else value_at(resolved, name)
+
+
+def _repeats_another(sweep: Sweep, config: TrialConfig) -> str | None:
+    """Say that a value of an axis changes nothing in this combination."""
+    if config.amp_mode == "tf32" and config.device == "cpu":
+        return "amp_mode = tf32 is the same as fp32 on a CPU. Use amp_mode fp32."
+    if config.gradient_sync == "every" and "gradient_sync" in sweep.axes:
+        if config.world_size == 1:
+            return "gradient_sync = every is the same as last with one rank. Use world_size 2 or more."
+        if config.accumulation_steps == 1:
+            return "gradient_sync = every is the same as last at one accumulation step. Use a smaller micro_batch_size."
+    return None
+
+
+def _lacks(config: TrialConfig, facts: MachineFacts) -> str | None:
+    """Say what this machine lacks for a trial."""
+    if config.device != "cuda":
+        return None
+    count = facts.cuda_device_count
+    asked = f"world_size = {config.world_size} needs {config.world_size} GPU{'s' if config.world_size > 1 else ''}"
+    if count == 0:
+        return f"{asked}, and none is usable here. Use a machine with GPUs, or device cpu."
+    if config.world_size > count:
+        return f"{asked}, and {count} {'is' if count == 1 else 'are'} usable here. Use world_size {count} or less."
+    if not facts.bf16_supported and "bf16" in (config.amp_mode, config.param_dtype):
+        key = "amp_mode" if config.amp_mode == "bf16" else "param_dtype"
+        return f"{key} = bf16 needs a GPU that computes in bf16 (Ampere or newer). Use fp16 or fp32."
+    return None

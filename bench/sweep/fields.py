@@ -1,0 +1,196 @@
+"""Every field of a sweep file: its type, its default, its range, and a sentence on what it means.
+
+Only single fields are checked here. What settings rule out together is in `rules`; messages are put in `words`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from bench.sweep.presets import PRESETS
+
+FORMAT = 1
+"""Version of the sweep file that this code reads."""
+
+LARGEST = 1_000_000_000
+"""Largest count any field takes: far beyond use, and small enough for every product to stay exact."""
+
+
+class _Spec(BaseModel):
+    """Refuse unknown keys, guessed types and non-finite numbers."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+def _known_preset(name: str) -> str:
+    if name not in PRESETS:
+        raise PydanticCustomError("unknown_choice", "unknown preset", {"choices": list(PRESETS)})
+    return name
+
+
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+CountFromZero = Annotated[int, Field(ge=0, le=LARGEST)]
+Preset = Annotated[str, AfterValidator(_known_preset), Field(json_schema_extra={"enum": list(PRESETS)})]
+FilePath = Annotated[str, Field(min_length=1)]
+
+
+class ModelSpec(_Spec):
+    """Name the model to train."""
+
+    preset: Preset
+    """Model shape by name."""
+
+
+class SyntheticSpec(_Spec):
+    """Describe a made-up corpus of random tokens with documents of unequal length."""
+
+    documents: Count = 20_000
+    """Documents in the corpus."""
+    mean_tokens: Count = 256
+    """Mean length of a document [tokens]."""
+    min_tokens: Count = 2
+    """Length of the shortest document [tokens]."""
+    vocab_size: Annotated[int, Field(ge=2, le=LARGEST)] = 257
+    """Token ids are below this number; at most the model's own vocabulary."""
+
+
+class DataSpec(_Spec):
+    """Say what is read and how it becomes sequences. At most one source: corpus, text, tokens or synthetic."""
+
+    corpus: Literal["stdlib"] | None = None
+    """A corpus that is already on every machine: Python's standard library, as bytes. The default source."""
+    text: FilePath | None = None
+    """Glob of text files, read as bytes, relative to the directory the command runs in."""
+    tokens: FilePath | None = None
+    """Token file of uint16 ids, relative to the directory the command runs in."""
+    end_of_text: CountFromZero | None = None
+    """Id that ends each document of a token file; null means one stream without borders, for packed rows only."""
+    synthetic: SyntheticSpec | None = None
+    """A made-up corpus of random tokens."""
+    rows: Literal["ragged", "padded", "packed"] = "packed"
+    """ragged: one document a row, padded to the longest of its micro-batch; padded: to seq_len; packed: no padding."""
+    sequences_per_epoch: Count | None = None
+    """Make the source end after so many sequences, so that an epoch's last window may be partial; null never ends."""
+    tail: Literal["keep", "drop"] = "keep"
+    """Whether an epoch's partial last window is an update like any other, or is left out."""
+
+
+class OptimizerSpec(_Spec):
+    """Choose the optimizer and its numbers."""
+
+    name: Literal["adamw", "sgd"] = "adamw"
+    """The update rule."""
+    lr: Annotated[float, Field(gt=0)] = 3e-4
+    """Learning rate at the top of the schedule."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    """Decay of the weights per update, times the learning rate under adamw."""
+    momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Momentum of sgd; null means 0.0 for sgd, and is the only value for adamw."""
+    beta1: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """First decay rate of adamw; null means 0.9 for adamw, and is the only value for sgd."""
+    beta2: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Second decay rate of adamw; null means 0.95 for adamw, and is the only value for sgd."""
+    implementation: Literal["default", "for_loop", "foreach", "fused"] = "default"
+    """How torch applies the update; default lets torch choose."""
+
+
+class ScheduleSpec(_Spec):
+    """Choose how the learning rate follows the updates."""
+
+    name: Literal["constant", "linear", "cosine"] = "constant"
+    """Shape after the warm-up."""
+    lr_warmup_updates: CountFromZero = 0
+    """Updates over which the learning rate climbs to its top [updates]."""
+    total_updates: Count | None = None
+    """Updates after which linear and cosine reach zero [updates]; null for constant only."""
+    unit: Literal["update"] = "update"
+    """What moves the schedule on: an applied update, never a micro-batch."""
+
+
+class TrialConfig(_Spec):
+    """Hold every setting of one trial that changes what is computed or measured."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to run; auto becomes cpu or cuda before the trial id is made."""
+    model: ModelSpec = ModelSpec(preset="gpt2-mini")
+    """The model."""
+    param_dtype: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """Type in which weights, and so gradients and optimizer state, are stored."""
+    data: DataSpec = DataSpec()
+    """The data."""
+    seq_len: Count = 128
+    """Most tokens of a sequence [tokens]."""
+    global_batch_size: Count | None = None
+    """Sequences per update, over all ranks [sequences]; give this or accumulation_steps."""
+    accumulation_steps: Count | None = None
+    """Micro-batches per update on each rank; give this or global_batch_size."""
+    micro_batch_size: Count = 1
+    """Sequences in one forward and backward on one rank [sequences]."""
+    world_size: Annotated[int, Field(ge=1, le=65_536)] = 1
+    """Ranks: processes with one device each."""
+    amp_mode: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
+    """fp32: no autocast, TF32 off; tf32: no autocast, TF32 on; bf16: autocast; fp16: autocast and gradient scaler."""
+    optimizer: OptimizerSpec = OptimizerSpec()
+    """The optimizer."""
+    schedule: ScheduleSpec = ScheduleSpec()
+    """The learning-rate schedule."""
+    clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    """Largest norm of the accumulated gradient, over all ranks; null does not clip."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1337
+    """Seed of the initial weights and of the order of the sequences."""
+    activation_checkpointing: bool = False
+    """Whether blocks forget their activations and compute them again in the backward pass."""
+    gradient_sync: Literal["last", "every"] = "last"
+    """Whether ranks average gradients at the last micro-step of a window only, or at every one."""
+    window_mode: Literal["buffered", "streamed"] = "buffered"
+    """buffered: a window waits on the host until its token count is known; streamed: it is not kept."""
+    cpu_threads_per_rank: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Threads torch may use in each rank; null is the machine's cores divided by world_size, at least 1."""
+
+
+class MeasureSpec(_Spec):
+    """Say how long to measure, how often, and when to give up."""
+
+    warmup_updates: CountFromZero = 3
+    """Updates between the memory pass and the timed part [updates]."""
+    updates: Count = 20
+    """Updates of the timed part [updates]."""
+    rounds: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Passes over all trials, each in its own shuffled order; one launch per trial and round."""
+    quality_updates: CountFromZero = 20
+    """Update at which the training loss is taken for comparison; 0 takes none."""
+    timeout_s: Annotated[float, Field(gt=0)] = 1800.0
+    """Longest a launch may take [seconds]."""
+    start_timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    """Longest a launch may take to start [seconds]."""
+
+
+class SkipRule(_Spec):
+    """Leave out the trials that a condition selects, for a reason that is kept."""
+
+    when: Annotated[dict[str, Any], Field(min_length=1)]
+    """Field to value, or to a list of values; all must hold."""
+    reason: Annotated[str, Field(pattern=r"\S")]
+    """Why these trials are left out: shown by the commands and stored."""
+
+
+class SweepSpec(_Spec):
+    """Hold a whole sweep file."""
+
+    format: Literal[1]
+    """Version of the file's format."""
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    """Name of the sweep and of its folder below results/."""
+    base: TrialConfig = TrialConfig()
+    """Settings that every trial starts from."""
+    axes: dict[str, Annotated[list[Any], Field(min_length=1)]]
+    """Field, such as micro_batch_size or data.rows, to the values it takes; full product, the last varies fastest."""
+    skip: list[SkipRule] = []
+    """Trials to leave out."""
+    measure: MeasureSpec = MeasureSpec()
+    """How to measure."""

@@ -1,0 +1,65 @@
+"""A sweep of one trial, made from the flags of a command; faults speak of flags instead of lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from bench.errors import BenchError
+from bench.sweep.check import check_one_trial
+from bench.sweep.paths import field_paths, with_settings
+from bench.sweep.trial import Sweep
+from bench.sweep.words import Fault, dotted
+
+_OWN_FLAGS = {
+    "model": "--model",
+    "model.preset": "--model",
+    "optimizer.name": "--optimizer",
+    "optimizer.implementation": "--optimizer-implementation",
+    "schedule.name": "--schedule",
+    "schedule.unit": "--schedule-unit",
+    "data.synthetic.vocab_size": "--synthetic-vocab-size",
+}
+"""Settings whose flag is not their own last name with hyphens."""
+
+
+def flag_of(name: str) -> str:
+    """Write the flag of a setting: micro_batch_size is --micro-batch-size, data.rows is --rows."""
+    return _OWN_FLAGS.get(name, "--" + name.rsplit(".", 1)[-1].replace("_", "-"))
+
+
+def sweep_from_flags(config: Mapping[str, Any], measure: Mapping[str, Any], name: str) -> Sweep:
+    """Make a sweep of exactly one trial. Keys of `config` may be nested or dotted; null means not given.
+
+    Raises:
+        BenchError: Settings are wrong, one line each, named by their flag.
+    """
+    given = {key: value for key, value in config.items() if value is not None}
+    document = {
+        "format": 1,
+        "name": name,
+        "base": with_settings({}, given),
+        "axes": {},
+        "measure": {key: value for key, value in measure.items() if value is not None},
+    }
+    spec, faults = check_one_trial(document)
+    if faults or spec is None:
+        raise BenchError("\n".join(dict.fromkeys(_in_flags(fault) for fault in faults)))
+    return Sweep(spec.name, None, "", spec, (), "")
+
+
+def _in_flags(fault: Fault) -> str:
+    """Write a fault with flags where it has dotted names."""
+    keys = [str(part) for part in fault.location if part not in ("base", "measure")]
+    if not keys:
+        return "The size of an update is missing. Add --global-batch-size, in sequences, or --accumulation-steps."
+    names = sorted((name for name in field_paths() if "_" in name or "." in name), key=len, reverse=True)
+    pattern = re.compile(r"(?<![\w.-])(?:" + "|".join(re.escape(name) for name in names) + r")(?![\w.])")
+    own = replace(
+        fault,
+        problem=pattern.sub(lambda found: flag_of(found[0]), fault.problem),
+        way_out=pattern.sub(lambda found: flag_of(found[0]), fault.way_out),
+    )
+    return own.sentence(flag_of(dotted(tuple(keys))))

@@ -1,0 +1,180 @@
+"""Which settings rule each other out.
+
+Each rule looks at one trial's settings and yields contradictions. Where every trial has one, it is a fault of the file;
+where only some values of an axis lead to it, those trials are skipped with the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bench.sweep.fields import TrialConfig
+from bench.sweep.paths import value_at
+from bench.sweep.presets import PRESETS
+from bench.sweep.trial import show_value
+
+_SOURCES = ("corpus", "text", "tokens", "synthetic")
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Say what is wrong with one setting beside others."""
+
+    keys: tuple[str, ...]
+    """Dotted names of the settings that take part; the first is the one complained about."""
+    value: Any
+    """Value of the first."""
+    problem: str
+    """Clause that follows "key = value"."""
+    way_out: str
+    """What to do, as a sentence without its full stop."""
+
+    def sentence(self) -> str:
+        """Write the contradiction as text that stands alone."""
+        return f"{self.keys[0]} = {show_value(self.value)} {self.problem}. {self.way_out}."
+
+
+def contradictions(config: TrialConfig) -> Iterator[Contradiction]:
+    """Yield every contradiction within one trial's settings, whether resolved or as given."""
+    for rule in (_batch, _model, _precision, _optimizer, _schedule, _source, _epoch):
+        yield from rule(config)
+
+
+def _contradiction(config: TrialConfig, keys: tuple[str, ...], problem: str, way_out: str) -> Contradiction:
+    return Contradiction(keys, value_at(config, keys[0]), problem, way_out)
+
+
+def _batch(config: TrialConfig) -> Iterator[Contradiction]:
+    """global_batch_size = micro_batch_size x world_size x accumulation_steps, all whole numbers."""
+    micro, world, total = config.micro_batch_size, config.world_size, config.global_batch_size
+    if total is None or total % (micro * world) == 0:
+        return
+    keys = ("global_batch_size", "micro_batch_size", "world_size")
+    problem = f"is not a multiple of micro_batch_size x world_size = {micro} x {world}"
+    yield _contradiction(config, keys, problem, f"Use {_batches_that_divide(micro, world, total)}")
+
+
+def _batches_that_divide(micro: int, world: int, total: int) -> str:
+    """Name the nearest sizes that do divide, on both sides."""
+    per_micro_step = micro * world
+    below = total // per_micro_step * per_micro_step
+    totals = [size for size in (below, below + per_micro_step) if size > 0]
+    advice = f"global_batch_size {_either(totals)}"
+    if total % world == 0:
+        advice = f"micro_batch_size {_either(_nearest_divisors(total // world, micro))}, or {advice}"
+    return advice
+
+
+def _nearest_divisors(total: int, wanted: int) -> list[int]:
+    """Find the largest divisor of `total` below `wanted`, and the smallest above it where there is one."""
+    small = [size for size in range(1, int(total**0.5) + 1) if total % size == 0]
+    divisors = sorted({*small, *(total // size for size in small)})
+    return [*[size for size in divisors if size < wanted][-1:], *[size for size in divisors if size > wanted][:1]]
+
+
+def _either(sizes: list[int]) -> str:
+    return " or ".join(str(size) for size in sizes)
+
+
+def _model(config: TrialConfig) -> Iterator[Contradiction]:
+    """A model knows positions and ids only so far."""
+    name = config.model.preset
+    shape = PRESETS[name]
+    if config.seq_len > shape.max_seq_len:
+        problem = f"is more than {name} takes: its max_seq_len is {shape.max_seq_len}"
+        longer = [other for other, its in PRESETS.items() if its.max_seq_len >= config.seq_len]
+        way_out = f"Use seq_len {shape.max_seq_len} or less" + (f", or model {_either_name(longer)}" if longer else "")
+        yield _contradiction(config, ("seq_len", "model.preset"), problem, way_out)
+    synthetic = config.data.synthetic
+    if synthetic is not None and synthetic.vocab_size > shape.vocab_size:
+        problem = f"is more ids than {name} knows: its vocab_size is {shape.vocab_size}"
+        way_out = f"Use {shape.vocab_size} or less, or a model with a larger vocabulary"
+        yield _contradiction(config, ("data.synthetic.vocab_size", "model.preset"), problem, way_out)
+
+
+def _either_name(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
+
+
+def _precision(config: TrialConfig) -> Iterator[Contradiction]:
+    """The gradient scaler works on fp32 gradients; TF32 works on fp32 matrix products."""
+    keys = ("amp_mode", "param_dtype")
+    stored = config.param_dtype
+    if config.amp_mode == "fp16" and stored != "fp32":
+        problem = f"cannot work with param_dtype {stored}: torch's gradient scaler refuses {stored} gradients"
+        yield _contradiction(config, keys, problem, "Use param_dtype fp32, or amp_mode fp32 or bf16")
+    if config.amp_mode == "tf32" and stored != "fp32":
+        problem = f"has no effect with param_dtype {stored}: no matrix product runs in fp32"
+        yield _contradiction(config, keys, problem, "Use amp_mode fp32, or param_dtype fp32")
+
+
+def _optimizer(config: TrialConfig) -> Iterator[Contradiction]:
+    """Each optimizer has its own numbers."""
+    name = config.optimizer.name
+    for number, owner in (("momentum", "sgd"), ("beta1", "adamw"), ("beta2", "adamw")):
+        if getattr(config.optimizer, number) is not None and name != owner:
+            keys = (f"optimizer.{number}", "optimizer.name")
+            way_out = f"Remove it, or use optimizer.name {owner}"
+            yield _contradiction(config, keys, f"has no effect with optimizer {name}", way_out)
+
+
+def _schedule(config: TrialConfig) -> Iterator[Contradiction]:
+    """A schedule that falls must know where it ends; one that does not fall has no end."""
+    schedule = config.schedule
+    total, warmup = schedule.total_updates, schedule.lr_warmup_updates
+    if schedule.name == "constant":
+        if total is not None:
+            keys = ("schedule.total_updates", "schedule.name")
+            way_out = "Remove it, or use schedule.name linear or cosine"
+            yield _contradiction(config, keys, "has no effect with a constant schedule", way_out)
+    elif total is None:
+        keys = ("schedule.name", "schedule.total_updates")
+        way_out = "Add schedule.total_updates, such as 10000, or use schedule.name constant"
+        yield _contradiction(config, keys, "needs schedule.total_updates, the update at which it reaches zero", way_out)
+    elif warmup >= total:
+        keys = ("schedule.lr_warmup_updates", "schedule.total_updates")
+        way_out = f"Use less than {total}, or a larger total_updates"
+        yield _contradiction(config, keys, f"leaves nothing of schedule.total_updates = {total}", way_out)
+
+
+def _source(config: TrialConfig) -> Iterator[Contradiction]:
+    """One source of data, cut in a way it can be cut."""
+    data = config.data
+    given = tuple(name for name in _SOURCES if getattr(data, name) is not None)
+    if len(given) > 1:
+        keys = tuple(f"data.{name}" for name in reversed(given))
+        problem = f"is a second source of data beside {' and '.join(f'data.{name}' for name in given[:-1])}"
+        yield _contradiction(config, keys, problem, f"Keep one of {', '.join(given)}")
+    if data.end_of_text is not None and data.tokens is None:
+        keys = ("data.end_of_text", "data.tokens")
+        yield _contradiction(config, keys, "has no effect without data.tokens", "Remove it, or add data.tokens")
+    if data.tokens is not None and data.rows != "packed" and data.end_of_text is None:
+        keys = ("data.rows", "data.tokens", "data.end_of_text")
+        problem = "needs to know where a document ends, and a token file is one stream"
+        yield _contradiction(config, keys, problem, "Use rows packed, or add data.end_of_text, the id that ends one")
+    if data.synthetic is not None and data.synthetic.min_tokens > data.synthetic.mean_tokens:
+        keys = ("data.synthetic.min_tokens", "data.synthetic.mean_tokens")
+        problem = f"is more than mean_tokens = {data.synthetic.mean_tokens}"
+        yield _contradiction(config, keys, problem, f"Use {data.synthetic.mean_tokens} or less")
+
+
+def _epoch(config: TrialConfig) -> Iterator[Contradiction]:
+    """A tail exists only where an epoch ends, and dropping it must leave something."""
+    data = config.data
+    if data.tail == "keep":
+        return
+    if data.sequences_per_epoch is None:
+        problem = "has no effect without data.sequences_per_epoch: no epoch ever ends"
+        way_out = "Add data.sequences_per_epoch, or remove tail"
+        yield _contradiction(config, ("data.tail", "data.sequences_per_epoch"), problem, way_out)
+    elif config.global_batch_size is not None and data.sequences_per_epoch < config.global_batch_size:
+        all_keys = ("data.tail", "data.sequences_per_epoch", "global_batch_size")
+        problem = (
+            f"leaves no update at all: an epoch of {data.sequences_per_epoch} sequences never fills "
+            f"a global batch of {config.global_batch_size}"
+        )
+        yield _contradiction(
+            config, all_keys, problem, "Use tail keep, a larger sequences_per_epoch or a smaller batch"
+        )

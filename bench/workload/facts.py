@@ -1,0 +1,51 @@
+"""Facts of a model that belong in every row: how many parameters, in how many bytes, with gradients of which type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class ParameterCounts:
+    """Parameters of a model, counted three ways: a tied weight or a frozen one makes them differ."""
+
+    total: int
+    """Elements counted at every module that holds them: a weight tied between two modules counts twice [one replica].
+
+    The tied head of the presets is a second use of one module's table, so it counts once."""
+    trainable: int
+    """Elements that receive a gradient, tied ones once [one replica]."""
+    unique: int
+    """Elements that exist, tied ones once, frozen ones included: what memory holds [one replica]."""
+
+
+def parameter_counts(model: nn.Module) -> ParameterCounts:
+    """Count the parameters of a model on any device, `meta` included; buffers are not parameters [one replica]."""
+    unique = list(model.parameters())
+    return ParameterCounts(
+        total=sum(parameter.numel() for _, parameter in model.named_parameters(remove_duplicate=False)),
+        trainable=sum(parameter.numel() for parameter in unique if parameter.requires_grad),
+        unique=sum(parameter.numel() for parameter in unique),
+    )
+
+
+def gradient_dtype(model: nn.Module) -> str | None:
+    """Name the type gradients are accumulated in, such as float32: that of the trainable parameters.
+
+    Several types are joined by a plus sign, in alphabetical order; null when nothing is trainable.
+    """
+    dtypes = {parameter.dtype for parameter in model.parameters() if parameter.requires_grad}
+    return "+".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes)) or None
+
+
+def tensor_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Add up the elements' sizes of tensors, one that is given twice counted once [bytes, this rank].
+
+    What an allocator rounds up is not included.
+    """
+    distinct = {id(tensor): tensor for tensor in tensors}
+    return sum(tensor.numel() * tensor.element_size() for tensor in distinct.values())
