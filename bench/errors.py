@@ -6,7 +6,8 @@
     |- StorageError       4   results cannot be written or read
     `- EnvironmentFault   5   the machine lacks what was asked for
 
-A message says where, what with its value, the limit, and what to do. Raised anywhere, printed at one place: the command line.
+A message says where, what with its value, the limit, and what to do. Raised anywhere, printed at one place: the
+command line.
 """
 
 from __future__ import annotations

@@ -73,7 +73,9 @@ class SweepProgress:
         left_s = per_launch * (self._total - self._ended)
         self._bar.update(self._task, advance=1, left=f"about {format_seconds(left_s)} left" if left_s else "")
         number = f"{self._ended:>{len(str(self._total))}}/{self._total}"
-        self._console.print(f"{number}  {escape(launch.trial.label())}  {escape(describe_end(row))}", highlight=False, soft_wrap=True)
+        self._console.print(
+            f"{number}  {escape(launch.trial.label())}  {escape(describe_end(row))}", highlight=False, soft_wrap=True
+        )
 
 
 def describe_end(row: Mapping[str, Any]) -> str:

@@ -15,7 +15,9 @@ import click
     type=click.Choice(["auto", "cpu", "cuda"]),
     help="Run on this device instead of the one in the sweep file; `cpu` says that a GPU in this machine is not meant.",
 )
-@click.option("--retry-failed", is_flag=True, help="Run failed, timed-out, hung and killed launches again, 3 times at most.")
+@click.option(
+    "--retry-failed", is_flag=True, help="Run failed, timed-out, hung and killed launches again, 3 times at most."
+)
 @click.option(
     "--start-method",
     type=click.Choice(["forkserver", "spawn"]),
@@ -46,8 +48,8 @@ def sweep(
     """
     from rich.console import Console
 
-    from bench.cli.progress import SweepProgress
     from bench.cli.load import load_for_device
+    from bench.cli.progress import SweepProgress
     from bench.run.driver import SweepInterrupted, run_sweep
     from bench.run.launch import Launcher
 

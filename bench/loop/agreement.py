@@ -93,5 +93,5 @@ class GlooAgreement:
         assert self._work is not None, "begin comes before finish"
         self._work.wait()
         figures = [gathered.tolist() for gathered in self._gathered]
-        counts = [WindowCounts(*(int(value) for value in row[1:5]), units=row[5]) for row in figures]
+        counts = [WindowCounts(int(row[1]), int(row[2]), int(row[3]), int(row[4]), row[5]) for row in figures]
         return plan_window(self._update, int(max(row[0] for row in figures)), self._rank, counts, self._full_sequences)

@@ -32,7 +32,7 @@ def set_switches(amp_mode: AmpMode) -> None:
 
 
 def read_switches() -> dict[str, bool | str]:
-    """Read back what torch holds now: whether TF32 is allowed in matmul and in cuDNN, and on the CPU's fp32 products."""
+    """Read back what torch holds now: TF32 in matmul and in cuDNN, and the CPU's precision of fp32 products."""
     if _has_fp32_precision():
         backends: Any = torch.backends
         return {

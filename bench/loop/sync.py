@@ -31,7 +31,9 @@ class DdpGradientSync(GradientSync):
     `no_sync` must cover the forward too: DistributedDataParallel decides there whether the coming backward reduces.
     """
 
-    def __init__(self, model: DistributedDataParallel, world_size: int, gradient_sync: GradientSyncAxis = "last") -> None:
+    def __init__(
+        self, model: DistributedDataParallel, world_size: int, gradient_sync: GradientSyncAxis = "last"
+    ) -> None:
         super().__init__(model)
         self._ddp = model
         self.world_size = world_size

@@ -27,7 +27,7 @@ class CudaDevice:
 
     def mark(self) -> torch.cuda.Event:
         """Record a timing event on the current stream."""
-        event = torch.cuda.Event(enable_timing=True)
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
         return event
 
@@ -37,7 +37,7 @@ class CudaDevice:
 
     def seconds_between(self, earlier: torch.cuda.Event, later: torch.cuda.Event) -> float:
         """Give the time between two events [s]."""
-        return earlier.elapsed_time(later) / 1e3
+        return float(earlier.elapsed_time(later)) / 1e3
 
     def synchronise(self) -> None:
         """Wait for all streams of the device."""

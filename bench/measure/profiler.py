@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from bench.loop.observer import Phase, UpdateResult
-from bench.loop.plan import WindowCounts, WindowPlan
 from bench.measure.device import Device, MemoryPeaks
+
+if TYPE_CHECKING:  # the loop and what watches it meet only in the worker
+    from bench.loop.observer import Phase, UpdateResult
+    from bench.loop.plan import WindowCounts, WindowPlan
 
 PartName = Literal["first", "memory", "warmup", "timed", "quality"]
 

@@ -19,7 +19,7 @@ from bench.measure.device import MemoryPass
 _HOST_READS = {torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default}
 
 
-class DispatchWitness(TorchDispatchMode):
+class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Count live bytes of tensor storages and reads into Python while active [one process].
 
     Args:
@@ -37,7 +37,7 @@ class DispatchWitness(TorchDispatchMode):
         device_type: str = "cpu",
         count_storages: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._device_type = device_type
         self._kept_on_host = {id(tensor): tensor for tensor in kept_on_host}
         self.host_reads = 0

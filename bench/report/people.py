@@ -25,6 +25,7 @@ _AXES = ("sweep", "hostname", *(column.name for column in COLUMNS if column.rule
 _CAPTION = (
     "model",
     "device",
+    "gpu_name",
     "amp_mode",
     "world_size",
     "global_batch_size",
@@ -67,10 +68,9 @@ class PeopleTable:
 
 def people_table(rows: Sequence[Row]) -> PeopleTable:
     """Phrase the default table: axes that vary, throughput, memory, updates and loss; others' reason instead."""
-    varying = [name for name in _AXES if name not in _NOT_AN_AXIS and len(_distinct(rows, name)) > 1]
-    columns = [axis_column(rows, name) for name in varying]
+    columns = [axis_column(rows, name) for name in axis_names(rows)]
     columns.append(PeopleColumn("micro x accum", _cuts(rows), is_number=False))
-    if len(_distinct(rows, "round")) > 1:
+    if len(distinct(rows, "round")) > 1:
         columns.append(axis_column(rows, "round"))
     ok = [row if row["outcome"] == "ok" else {} for row in rows]
     columns += [
@@ -95,6 +95,16 @@ def chosen_table(rows: Sequence[Row], names: Sequence[str]) -> PeopleTable:
     """Phrase exactly the columns asked for, whatever the outcome."""
     columns = tuple(value_column(rows, name, name) for name in names)
     return PeopleTable(_title(rows), "", columns, (None,) * len(rows), ())
+
+
+def axis_names(rows: Sequence[Row]) -> list[str]:
+    """Name the configuration columns that take more than one value, micro-batch and accumulation aside."""
+    return [name for name in _AXES if name not in _NOT_AN_AXIS and len(distinct(rows, name)) > 1]
+
+
+def distinct(rows: Sequence[Row], name: str) -> list[Any]:
+    """List the different values of a column in order of appearance, missing ones left out."""
+    return list(dict.fromkeys(row[name] for row in rows if row.get(name) is not None))
 
 
 def axis_column(rows: Sequence[Row], name: str) -> PeopleColumn:
@@ -128,10 +138,6 @@ def value_column(
 def clean(text: str) -> str:
     """Make foreign text safe for one line of a terminal: no control characters, no line breaks."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
-
-
-def _distinct(rows: Sequence[Row], name: str) -> list[Any]:
-    return list(dict.fromkeys(row[name] for row in rows if row.get(name) is not None))
 
 
 def _exact(value: Any) -> str:
@@ -181,14 +187,14 @@ def _title(rows: Sequence[Row]) -> str:
     if not rows:
         return "no rows"
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in group_by_outcome(rows).items())
-    sweeps = ", ".join(_distinct(rows, "sweep"))
+    sweeps = ", ".join(distinct(rows, "sweep"))
     return f"{clean(sweeps)}: {len(rows)} row{'s' if len(rows) > 1 else ''} ({outcomes})".removeprefix(": ")
 
 
 def _constants(rows: Sequence[Row]) -> str:
     shared: list[str] = []
     for name in _CAPTION:
-        values = _distinct(rows, name)
+        values = distinct(rows, name)
         if len(values) == 1:
             label = _SHORT.get(name, name)
             shared.append(_PHRASE.get(name, lambda text, label=label: f"{label} {text}")(_exact(values[0])))
@@ -198,6 +204,7 @@ def _constants(rows: Sequence[Row]) -> str:
 _PHRASE: dict[str, Callable[[str], str]] = {
     "model": lambda text: text,
     "device": lambda text: text,
+    "gpu_name": lambda text: text,
     "amp_mode": lambda text: text,
     "world_size": lambda text: f"{text} rank{'' if text == '1' else 's'}",
     "rows": lambda text: f"{text} rows",
@@ -207,7 +214,7 @@ _PHRASE: dict[str, Callable[[str], str]] = {
 
 
 def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
-    methods = ", ".join(_distinct(rows, "memory_method"))
+    methods = ", ".join(distinct(rows, "memory_method"))
     return (
         "valid tokens/s: all ranks, timed part, padding left out",
         f"peak: most bytes allocated in tensors, worst rank{f' ({methods})' if methods else ''}",

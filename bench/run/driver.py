@@ -127,7 +127,7 @@ def _run_launch(
     launcher: Launcher | None,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Run one launch, store its part, then say so in the journal: in that order, so that nothing is claimed too early."""
+    """Run one launch, store its part, then say so in the journal: nothing is claimed before it is safe."""
     assert launcher is not None, "a launcher exists when launches are owed"
     config, measure = launch.trial.config, sweep.spec.measure
     files = paths.launch(launch.trial.trial_id, launch.round, launch.attempt)
@@ -148,13 +148,13 @@ def _run_launch(
     end = launcher.run(files, ranks, LaunchLimits(measure.start_timeout_s, measure.timeout_s), progress.waiting)
     outcome = decide(end.ranks, "interrupted" if end.interrupt else end.stopped)
     documents = [rank.document for rank in end.ranks if rank.document is not None]
+    columns: dict[str, Any] = {}
+    updates: list[dict[str, Any]] = []
+    contradiction: str | None = None
     try:
         columns, updates = reduce_ranks(documents, config.world_size)
     except ReduceError as error:
-        # The ranks contradict each other: no figure of this launch can be trusted.
-        columns, updates, reduce_fault = {}, [], str(error)
-    else:
-        reduce_fault = None
+        contradiction = str(error)  # the ranks contradict each other: no figure of this launch can be trusted
     row: dict[str, Any] = {
         **columns,
         **config_columns(config),
@@ -171,8 +171,8 @@ def _run_launch(
     }
     if outcome.micro_batch is not None:
         row["reason"] = f"{row['reason']} (micro-batch {outcome.micro_batch})"
-    if reduce_fault is not None and row["outcome"] == "ok":
-        row |= {"outcome": "invalid", "reason": reduce_fault, "phase": "finish"}
+    if contradiction is not None and row["outcome"] == "ok":
+        row |= {"outcome": "invalid", "reason": contradiction, "phase": "finish"}
     row = derive(row, updates)
     part = write_part(paths.folder, row, updates)
     journal.append(

@@ -82,7 +82,9 @@ def probe_torch() -> dict[str, Any]:
 def software_versions() -> dict[str, str | None]:
     """List the versions that a result depends on, without importing them."""
     names = ("torch", "numpy", "pyarrow", "pandas", "nvidia-ml-py")
-    return {"python": platform.python_version(), "bench": package.__version__} | {name: _version(name) for name in names}
+    return {"python": platform.python_version(), "bench": package.__version__} | {
+        name: _version(name) for name in names
+    }
 
 
 def describe_machine(facts: MachineFacts) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 VARIABLE = "BENCH_FAULTS"
@@ -39,8 +40,7 @@ def _print_much() -> None:
 def _limit_address_space() -> None:
     import resource
 
-    with open("/proc/self/statm") as file:
-        used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used, resource.RLIM_INFINITY))
 
 

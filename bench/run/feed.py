@@ -71,4 +71,3 @@ def count_micro_batches(micro_batches: list[MicroBatch]) -> WindowCounts:
 def _pinned(micro_batch: MicroBatch) -> MicroBatch:
     """Move to page-locked host memory, from where a copy to the GPU need not wait."""
     return replace(micro_batch, inputs=micro_batch.inputs.pin_memory(), targets=micro_batch.targets.pin_memory())
-

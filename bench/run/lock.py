@@ -24,13 +24,17 @@ def hold(path: Path) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise StorageError(f"{path.parent} cannot be written: {error.strerror}. Choose another folder with --out.") from error
+        raise StorageError(
+            f"{path.parent} cannot be written: {error.strerror}. Choose another folder with --out."
+        ) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.read(descriptor, 4096).decode(errors="replace").strip() or "unknown"
-            raise LockedError(f"another sweep is writing {path.parent} ({holder}). Wait for it, or use --out.") from None
+            raise LockedError(
+                f"another sweep is writing {path.parent} ({holder}). Wait for it, or use --out."
+            ) from None
         os.ftruncate(descriptor, 0)
         os.write(descriptor, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
         yield

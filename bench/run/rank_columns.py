@@ -16,6 +16,7 @@ import bench as package
 from bench.loop.switches import read_switches
 from bench.measure.cpu import cpu_model, host_peak_rss_bytes
 from bench.measure.profiler import Part, UpdateSample
+from bench.measure.versions import cudnn_version, nccl_version
 from bench.run.protocol import MEMORY_UPDATES, Observations
 from bench.run.workbench import Workbench
 from bench.sweep.presets import PRESETS
@@ -52,8 +53,8 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "gpu_name": properties.name if is_gpu else None,
         "gpu_uuid": properties.uuid,
         "cuda_version": torch.version.cuda,
-        "cudnn_version": str(torch.backends.cudnn.version()) if is_gpu else None,
-        "nccl_version": ".".join(map(str, torch.cuda.nccl.version())) if is_gpu else None,
+        "cudnn_version": cudnn_version() if is_gpu else None,
+        "nccl_version": nccl_version() if is_gpu else None,
         "torch_version": torch.__version__,
         "python_version": platform.python_version(),
         "bench_version": package.__version__,
@@ -109,7 +110,7 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
 
 def update_rows(observed: Observations, train_losses: dict[int, float | None]) -> list[dict[str, Any]]:
     """State every update of the launch, one row each [one rank]."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     memory_update = 0
     for part in observed.parts:
         peak = part.peaks.allocated_bytes if part.name == "first" else None

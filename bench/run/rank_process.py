@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -14,7 +15,10 @@ from bench.run.process import die_with_parent, send_output_to
 
 def run(folder: str, rank: int) -> None:
     """Run one rank of the launch in this folder and end the process; never returns."""
-    die_with_parent(expected_parent=None)
+    preload = sys.modules.get("bench.run.preload")
+    parent = multiprocessing.parent_process()
+    server = getattr(preload, "SERVER_PID", parent.pid if parent else None)
+    die_with_parent(expected_parent=server)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the driver, which ends its ranks itself
     paths = LaunchPaths(Path(folder))
     send_output_to(paths.rank_log(rank))

@@ -48,14 +48,15 @@ def owed_launches(
     owed = []
     for round_number in range(rounds):
         order = list(range(len(trials)))
-        random.Random(f"{ORDER_SEED}-{round_number}").shuffle(order)
+        random.Random(f"{ORDER_SEED}-{round_number}").shuffle(order)  # noqa: S311 - an order, not a secret
         for place, index in enumerate(order):
             trial = trials[index]
             key = trial.trial_id, round_number
-            record = last.get(key)
-            again = record is not None and _runs_again(record["outcome"], tries[key], retry_failed)
-            if record is None or again:
-                owed.append(PlannedLaunch(trial, round_number, place, 0 if record is None else record["attempt"] + 1))
+            before = last.get(key)
+            if before is None:
+                owed.append(PlannedLaunch(trial, round_number, place, attempt=0))
+            elif _runs_again(before["outcome"], tries[key], retry_failed):
+                owed.append(PlannedLaunch(trial, round_number, place, before["attempt"] + 1))
     return owed
 
 

@@ -7,6 +7,8 @@ import sys
 import warnings
 from typing import Any
 
+from bench.measure.versions import nccl_version
+
 
 def probe() -> dict[str, Any]:
     """Ask torch for its build and for the GPUs it can use."""
@@ -29,7 +31,7 @@ def probe() -> dict[str, Any]:
         "device_count": count,
         "device_names": [device.name for device in devices],
         "bf16_supported": bool(count) and torch.cuda.is_bf16_supported(including_emulation=False),
-        "nccl_version": ".".join(map(str, torch.cuda.nccl.version())) if count else None,
+        "nccl_version": nccl_version() if count else None,
         "problem": problem or (said[0] if said else None),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -84,16 +85,19 @@ def build_workbench(trial: TrialFile, ranks: Ranks, device: Device, watchers: li
     return Workbench(trial, ranks, device, model, optimizer, loop, feed, profiler, corpus, source)
 
 
+_IMPLEMENTATION_FLAGS: dict[str, dict[str, bool]] = {
+    "default": {},
+    "for_loop": {"foreach": False, "fused": False},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
+}
+
+
 def make_optimizer(model: nn.Module, spec: OptimizerSpec) -> Optimizer:
     """Make the optimizer over the trainable parameters, with the implementation asked for."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     # torch takes one of two flags; neither means that torch chooses.
-    flags: dict[str, bool | None] = {
-        "default": {},
-        "for_loop": {"foreach": False, "fused": False},
-        "foreach": {"foreach": True},
-        "fused": {"fused": True},
-    }[spec.implementation]
+    flags: dict[str, Any] = _IMPLEMENTATION_FLAGS[spec.implementation]
     if spec.name == "sgd":
         return SGD(parameters, lr=spec.lr, momentum=spec.momentum or 0.0, weight_decay=spec.weight_decay, **flags)
     assert spec.beta1 is not None, "the trial is resolved"

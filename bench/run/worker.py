@@ -109,7 +109,7 @@ def _describe(error: BaseException, device: str, heartbeat: Heartbeat) -> dict[s
 
 def _peaks_so_far(device: str) -> dict[str, Any]:
     """Read the peaks that a failing rank reached; nulls on a CPU, whose peaks are known only after a memory pass."""
-    if device != "cuda" or not torch.cuda.is_initialized():
+    if device != "cuda" or not torch.cuda.is_available():
         return {}
     stats = torch.cuda.memory_stats()
     return {

@@ -70,8 +70,12 @@ def _read(path: Path) -> str:
 def _advice_on_missing(path: Path) -> str:
     """Name the sweep files near a path that is none."""
     folder = path if path.is_dir() else path.parent
-    files = sorted(str(file) for file in folder.glob("*.yaml")) if folder.is_dir() else []
-    likely = [] if path.is_dir() else difflib.get_close_matches(str(path), files, n=1)
-    if likely:
-        return f"Did you mean {likely[0]}?"
-    return f"Sweep files there: {', '.join(files[:5])}." if files else "See sweeps/quickstart.yaml for one that works."
+    files = {file.stem: str(file) for file in sorted(folder.glob("*.yaml"))} if folder.is_dir() else {}
+    likely = difflib.get_close_matches(path.stem, files, n=1)
+    if likely and not path.is_dir():
+        return f"Did you mean {files[likely[0]]}?"
+    return (
+        f"Sweep files there: {', '.join(list(files.values())[:5])}."
+        if files
+        else "See sweeps/quickstart.yaml for one that works."
+    )

@@ -1,0 +1,220 @@
+"""`bench plan`: what a sweep would run, and what it would skip, before anything runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench.errors import EnvironmentFault
+
+if TYPE_CHECKING:
+    from bench.sweep.expand import MachineFacts
+    from bench.sweep.trial import Skipped, Sweep, Trial
+
+MOST_LABELS = 3
+"""Combinations named under one reason; the rest are counted."""
+NO_LIMIT = 10_000
+"""Width of the table where nothing but a pipe reads it [characters]."""
+
+
+@click.command()
+@click.argument("sweep_file", metavar="SWEEP", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    type=click.Choice(["table", "csv", "markdown", "json"]),
+    default="table",
+    show_default=True,
+    help="How to write the plan. csv and json hold skipped combinations too, in the order of the file.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    help="Plan for this device instead of the one in the sweep file.",
+)
+@click.option(
+    "--gpus",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Plan for a machine with N usable GPUs that compute in bf16.  [default: look at this machine]",
+)
+def plan(sweep_file: Path, format: str, device: str | None, gpus: int | None) -> None:
+    """List the trials of a sweep and run nothing.
+
+    Expands SWEEP into its trials with their derived accumulation_steps [micro-batches per update and rank] and token
+    slots per update [tokens, padding included], names every skipped combination with its reason, and counts the
+    launches. With --format csv, markdown or json the plan goes to stdout and the summary to stderr.
+
+    \b
+    Example:
+      bench plan sweeps/a100-gpt2-124m.yaml --gpus 1
+    """
+    from bench.sweep.expand import expand
+
+    sweep, facts = _load(sweep_file, device, gpus)
+    entries = expand(sweep, facts)
+    rows = [_row(entry, sweep) for entry in entries]
+    if format == "csv":
+        click.echo(_csv(rows), nl=False)
+    elif format == "json":
+        click.echo(json.dumps({"format": 1, "rows": rows}, indent=1, ensure_ascii=False))
+    elif format == "markdown":
+        click.echo(_markdown(_cells(entries, sweep)))
+    else:
+        if sweep.question:
+            click.echo(f"{sweep.question}\n")
+        _print_table(_cells(entries, sweep))
+    for line in _summary(entries, sweep):
+        click.echo(line, err=format != "table")
+
+
+def _load(sweep_file: Path, device: str | None, gpus: int | None) -> tuple[Sweep, MachineFacts]:
+    """Read the sweep, and take the machine as told or as found."""
+    if gpus is None:
+        from bench.cli.load import load_for_device
+
+        try:
+            return load_for_device(sweep_file, device)
+        except EnvironmentFault as fault:
+            raise EnvironmentFault(f"{fault} To plan for another machine, tell its GPUs: --gpus 1.") from None
+    from bench.sweep.device import on_device
+    from bench.sweep.expand import MachineFacts
+    from bench.sweep.file import load_sweep
+
+    sweep = load_sweep(sweep_file)
+    if device is not None:
+        sweep = on_device(sweep, device)
+    return sweep, MachineFacts("cuda" if gpus else "cpu", gpus)
+
+
+def _row(entry: Trial | Skipped, sweep: Sweep) -> dict[str, Any]:
+    """Write one combination under column names of the results, in base units, null where it has no value."""
+    from bench.sweep.trial import Trial, show_value
+
+    config = entry.config
+    row: dict[str, Any] = {
+        "trial_id": entry.trial_id,
+        "outcome": "planned" if isinstance(entry, Trial) else "skipped",
+        "reason": None if isinstance(entry, Trial) else entry.reason,
+        "device": config.device,
+        "model": config.model.preset,
+        "param_dtype": config.param_dtype,
+        "amp_mode": config.amp_mode,
+        "world_size": config.world_size,
+        "micro_batch_size": config.micro_batch_size,
+        "accumulation_steps": config.accumulation_steps,
+        "global_batch_size": config.global_batch_size,
+        "seq_len": config.seq_len,
+        "rows": config.data.rows,
+        "most_token_slots_per_update": _most_token_slots(entry),
+        "launches": sweep.spec.measure.rounds if isinstance(entry, Trial) else 0,
+    }
+    more = {name: value for name, value in entry.axis_values if name.rsplit(".", 1)[-1] not in row}
+    return row | {name: show_value(value) if isinstance(value, dict) else value for name, value in more.items()}
+
+
+def _most_token_slots(entry: Trial | Skipped) -> int | None:
+    """Count the token slots of a full update [tokens, all ranks]; ragged rows make it fewer."""
+    batch = entry.config.global_batch_size
+    return None if batch is None else batch * entry.config.seq_len
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    stream = io.StringIO()
+    names = list(rows[0]) if rows else []
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([[str(v).lower() if isinstance(v, bool) else v for v in row.values()] for row in rows])
+    return stream.getvalue()
+
+
+def _cells(entries: Sequence[Trial | Skipped], sweep: Sweep) -> tuple[list[str], list[list[str]]]:
+    """Lay the trials out for people: heading, then one line each."""
+    from bench.sweep.trial import Trial, show_value
+    from bench.units import format_count
+
+    derived = [
+        name for name in ("micro_batch_size", "accumulation_steps", "global_batch_size") if name not in sweep.axes
+    ]
+    ragged = any(entry.config.data.rows == "ragged" for entry in entries)
+    slots = "token slots/update" + (" (most)" if ragged else "")
+    lines = [
+        [
+            entry.trial_id,
+            *(show_value(value) for _, value in entry.axis_values),
+            *(str(getattr(entry.config, name)) for name in derived),
+            format_count(_most_token_slots(entry)),
+        ]
+        for entry in entries
+        if isinstance(entry, Trial)
+    ]
+    # Spaces let a heading break where a terminal is narrow.
+    return [name.replace("_", " ") for name in ("trial", *sweep.axes, *derived, slots)], lines
+
+
+def _markdown(cells: tuple[list[str], list[list[str]]]) -> str:
+    import pandas as pd
+
+    heading, lines = cells
+    return str(pd.DataFrame(lines, columns=pd.Index(heading)).to_markdown(index=False, disable_numparse=True))
+
+
+def _print_table(cells: tuple[list[str], list[list[str]]]) -> None:
+    """Print the trials on stdout, as wide as the terminal; headings wrap, values do not."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    heading, lines = cells
+    if not lines:
+        return
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = NO_LIMIT
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, name in enumerate(heading):
+        values = [line[position] for line in lines]
+        numbers = position > 0 and all(value.replace(",", "").replace(".", "").isdigit() for value in values)
+        table.add_column(
+            name, justify="right" if numbers else "left", min_width=max(map(len, [*values, *name.split()]))
+        )
+    for line in lines:
+        table.add_row(*line)
+    console.print(table, crop=False)
+
+
+def _summary(entries: Sequence[Trial | Skipped], sweep: Sweep) -> list[str]:
+    """Name the skips by reason, and count what is left."""
+    from bench.sweep.trial import Skipped, Trial
+    from bench.units import format_seconds
+
+    by_reason: dict[str, list[str]] = {}
+    trials = [entry for entry in entries if isinstance(entry, Trial)]
+    for entry in entries:
+        if isinstance(entry, Skipped):
+            by_reason.setdefault(entry.reason, []).append(entry.label())
+    lines = []
+    for reason, labels in by_reason.items():
+        rest = len(labels) - MOST_LABELS
+        lines.append(f"skipped {len(labels)}: {reason}")
+        lines += [f"    {label}" for label in labels[:MOST_LABELS]] + ([f"    and {rest} more"] if rest > 0 else [])
+    if lines:
+        lines.append("")
+    measure = sweep.spec.measure
+    launches = len(trials) * measure.rounds
+    rounds = f"{measure.rounds} round{'s' if measure.rounds > 1 else ''}"
+    lines.append(
+        f"{len(entries)} combinations: {len(trials)} trials, {len(entries) - len(trials)} skipped; "
+        f"{rounds}, so {launches} launch{'' if launches == 1 else 'es'}"
+    )
+    if launches:
+        gpus = sum(trial.config.world_size for trial in trials if trial.config.device == "cuda") * measure.rounds
+        gpu_time = f" and {gpus * measure.timeout_s / 3600:,.1f} GPU-hours" if gpus else ""
+        most = format_seconds(launches * measure.timeout_s)
+        lines.append(f"at most {most}{gpu_time}: measure.timeout_s = {measure.timeout_s:g} s for each launch")
+    return lines

@@ -1,0 +1,21 @@
+"""`bench schema`: the JSON schema of the sweep file."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON schema of the sweep file, for editors.
+
+    An editor that knows it completes keys, shows what each means with its unit and default, and marks mistakes while
+    you write. The files in sweeps/ name it in their first line. Always JSON, on stdout.
+
+    \b
+    Example:
+      bench schema > sweeps/schema.json
+    """
+    from bench.sweep.schema import schema_text
+
+    click.echo(schema_text(), nl=False)

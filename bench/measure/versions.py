@@ -1,0 +1,20 @@
+"""Versions of the libraries below torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def nccl_version() -> str:
+    """Give the version of NCCL that torch was built with, such as 2.21.5."""
+    nccl: Any = torch.cuda.nccl
+    return ".".join(map(str, nccl.version()))
+
+
+def cudnn_version() -> str | None:
+    """Give cuDNN's version number, such as 90100; None without it."""
+    cudnn: Any = torch.backends.cudnn
+    version = cudnn.version()
+    return None if version is None else str(version)

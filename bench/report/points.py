@@ -1,0 +1,134 @@
+"""Turn rows into the points of a plot: one per trial, its rounds summarised."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.report.people import axis_names, clean, distinct
+
+Row = Mapping[str, Any]
+
+_LONGEST_LABEL = 30
+"""A label is cut beyond this [characters]."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Hold one trial as a plot shows it."""
+
+    memory_bytes: float
+    """Largest peak_allocated_bytes of its rounds, worst rank [bytes]."""
+    speed: float
+    """Median valid_tokens_per_s of its rounds, all ranks."""
+    slowest: float
+    """Smallest valid_tokens_per_s of its rounds."""
+    fastest: float
+    """Largest valid_tokens_per_s of its rounds."""
+    amp_mode: str
+    """AMP mode, which gives colour and marker."""
+    label: str
+    """Micro-batch x accumulation, and whatever else tells the trials apart."""
+    name: str
+    """The same in words, for a sentence."""
+
+
+def points_of(rows: Sequence[Row]) -> list[Point]:
+    """Make one point of each trial that is ok and has both values; what lacks one is left out, never drawn as 0."""
+    extra = _extra_axes(rows)
+    by_trial: dict[tuple[Any, Any], list[Row]] = {}
+    for row in rows:
+        if (
+            row["outcome"] == "ok"
+            and _drawable(row.get("valid_tokens_per_s"))
+            and _drawable(row.get("peak_allocated_bytes"))
+        ):
+            by_trial.setdefault((row.get("sweep"), row["trial_id"]), []).append(row)
+    return [_point(launches, extra) for launches in by_trial.values()]
+
+
+def label_of(row: Row, extra: Sequence[str] = ()) -> str:
+    """Write "8 x 4" with a true multiplication sign, and the values of the extra axes."""
+    cut = f"{_word(row.get('micro_batch_size'))} \u00d7 {_word(row.get('accumulation_steps'))}"
+    text = " ".join([cut, *(word for axis in extra if (word := _axis_word(axis, row.get(axis))))])
+    return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "\u2026"
+
+
+def absent_of(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Name the trials that are not drawn, by outcome."""
+    extra = _extra_axes(rows)
+    absent: dict[str, list[str]] = {}
+    for row in rows:
+        if row["outcome"] != "ok":
+            names = absent.setdefault(row["outcome"], [])
+            name = f"{_word(row.get('amp_mode'))} {label_of(row, extra)}"
+            if name not in names:
+                names.append(name)
+    return absent
+
+
+def _extra_axes(rows: Sequence[Row]) -> list[str]:
+    return [name for name in axis_names(rows) if name not in ("amp_mode", "hostname")]
+
+
+def _drawable(value: Any) -> bool:
+    return value is not None and math.isfinite(value) and value > 0
+
+
+def _point(launches: Sequence[Row], extra: Sequence[str]) -> Point:
+    speeds = [float(row["valid_tokens_per_s"]) for row in launches]
+    row = launches[0]
+    words = [_word(row.get("amp_mode")), f"micro-batch {_word(row.get('micro_batch_size'))}"]
+    words += [word for axis in extra if (word := _axis_word(axis, row.get(axis)))]
+    return Point(
+        memory_bytes=float(max(row["peak_allocated_bytes"] for row in launches)),
+        speed=statistics.median(speeds),
+        slowest=min(speeds),
+        fastest=max(speeds),
+        amp_mode=_word(row.get("amp_mode")),
+        label=label_of(row, extra),
+        name=", ".join(words),
+    )
+
+
+def _axis_word(axis: str, value: Any) -> str:
+    """Say an axis' value so that it is understood without its heading."""
+    if isinstance(value, bool):
+        return axis.replace("_", " ") if value else ""
+    if axis == "world_size":
+        return f"{value} rank{'' if value == 1 else 's'}"
+    if isinstance(value, int | float):
+        return f"{axis.replace('_', ' ')} {value:,}" if isinstance(value, int) else f"{axis.replace('_', ' ')} {value}"
+    return "" if value is None else clean(str(value))
+
+
+def _word(value: Any) -> str:
+    return "?" if value is None else clean(str(value))
+
+
+def facts_of(rows: Sequence[Row]) -> list[str]:
+    """List what a reader must know of all rows: model, batch, device, size, versions, machine, date."""
+    drawn = [row for row in rows if row["outcome"] == "ok"]
+    batches = "/".join(f"{value:,}" for value in distinct(drawn, "global_batch_size"))
+    lengths = "/".join(f"{value:,}" for value in distinct(drawn, "seq_len"))
+    ranks = distinct(drawn, "world_size")
+    machine = distinct(drawn, "gpu_name") or distinct(drawn, "cpu_model") or distinct(drawn, "device")
+    dates = sorted({str(value)[:10] for value in distinct(drawn, "started_utc")})
+    facts = [
+        _few(distinct(drawn, "model")),
+        f"global batch {batches} sequences of up to {lengths} tokens" if batches else "",
+        _few(machine),
+        f"{ranks[0]} rank{'' if ranks == [1] else 's'}" if len(ranks) == 1 else "",
+        f"{len(drawn)} launch{'' if len(drawn) == 1 else 'es'}",
+        " ".join(["torch", *distinct(drawn, "torch_version")]) if distinct(drawn, "torch_version") else "",
+        _few(distinct(drawn, "hostname")),
+        " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "",
+    ]
+    return [clean(fact) for fact in facts if fact]
+
+
+def _few(values: Sequence[Any]) -> str:
+    return ", ".join(str(value) for value in values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")
