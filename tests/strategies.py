@@ -35,7 +35,11 @@ def values_of(column: Column) -> st.SearchStrategy[Any]:
 def rows(columns: Sequence[Column] = COLUMNS) -> st.SearchStrategy[dict[str, Any]]:
     """Draw a row with some of the columns, keyed so that it can be a part."""
     optional = {column.name: values_of(column) for column in columns if column.name != "schema_version"}
-    key = {"trial_id": st.from_regex(r"[0-9a-f]{12}", fullmatch=True), "round": st.integers(0, 9), "attempt": st.integers(0, 3)}
+    key = {
+        "trial_id": st.from_regex(r"[0-9a-f]{12}", fullmatch=True),
+        "round": st.integers(0, 9),
+        "attempt": st.integers(0, 3),
+    }
     return st.fixed_dictionaries(key, optional={name: of for name, of in optional.items() if name not in key})
 
 

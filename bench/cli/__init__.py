@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import Any
 
 import click
@@ -72,6 +71,3 @@ def main() -> None:
       bench sweep sweeps/quickstart.yaml
     """
 
-
-if __name__ == "__main__":
-    sys.exit(main())

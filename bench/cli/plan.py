@@ -133,46 +133,55 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
     return stream.getvalue()
 
 
-def _cells(entries: Sequence[Trial | Skipped], sweep: Sweep) -> tuple[list[str], list[list[str]]]:
-    """Lay the trials out for people: heading, then one line each."""
+def _cells(entries: Sequence[Trial | Skipped], sweep: Sweep) -> tuple[str, list[str], list[list[str]]]:
+    """Lay the trials out for people: what all have in common, then heading and lines."""
     from bench.sweep.trial import Trial, show_value
     from bench.units import format_count
 
+    trials = [entry for entry in entries if isinstance(entry, Trial)]
+    ragged = any(trial.config.data.rows == "ragged" for trial in trials)
+    columns = [("trial", [trial.trial_id for trial in trials])]
+    columns += [
+        (name, [show_value(trial.axis_values[position][1]) for trial in trials])
+        for position, name in enumerate(sweep.axes)
+    ]
     derived = [
-        name for name in ("micro_batch_size", "accumulation_steps", "global_batch_size") if name not in sweep.axes
+        (name, [str(getattr(trial.config, name)) for trial in trials])
+        for name in ("micro_batch_size", "accumulation_steps", "global_batch_size")
+        if name not in sweep.axes
     ]
-    ragged = any(entry.config.data.rows == "ragged" for entry in entries)
-    slots = "token slots/update" + (" (most)" if ragged else "")
-    lines = [
-        [
-            entry.trial_id,
-            *(show_value(value) for _, value in entry.axis_values),
-            *(str(getattr(entry.config, name)) for name in derived),
-            format_count(_most_token_slots(entry)),
-        ]
-        for entry in entries
-        if isinstance(entry, Trial)
-    ]
+    slots = [format_count(_most_token_slots(trial)) for trial in trials]
+    derived.append(("token slots/update" + (" at most" if ragged else ""), slots))
+    common = [(name, cells[0]) for name, cells in derived if len({*cells}) == 1 < len(cells)]
+    columns += [(name, cells) for name, cells in derived if name not in dict(common)]
+    sentence = "every trial: " + ", ".join(f"{name} {cell}" for name, cell in common) if common else ""
     # Spaces let a heading break where a terminal is narrow.
-    return [name.replace("_", " ") for name in ("trial", *sweep.axes, *derived, slots)], lines
+    heading = [name.replace("_", " ") for name, _ in columns]
+    return (
+        sentence.replace("_", " "),
+        heading,
+        [list(line) for line in zip(*(cells for _, cells in columns), strict=True)],
+    )
 
 
-def _markdown(cells: tuple[list[str], list[list[str]]]) -> str:
+def _markdown(cells: tuple[str, list[str], list[list[str]]]) -> str:
     import pandas as pd
 
-    heading, lines = cells
+    _, heading, lines = cells
     return str(pd.DataFrame(lines, columns=pd.Index(heading)).to_markdown(index=False, disable_numparse=True))
 
 
-def _print_table(cells: tuple[list[str], list[list[str]]]) -> None:
-    """Print the trials on stdout, as wide as the terminal; headings wrap, values do not."""
+def _print_table(cells: tuple[str, list[str], list[list[str]]]) -> None:
+    """Print the trials on stdout; headings break at spaces where the terminal is narrow, values never."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    heading, lines = cells
+    common, heading, lines = cells
     if not lines:
         return
+    if common:
+        click.echo(f"{common}\n")
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = NO_LIMIT

@@ -102,9 +102,26 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def table_of_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Make a table of the declared schema; a key that a row lacks is null."""
-    columns = [pa.array([row.get(field.name) for row in rows], type=field.type) for field in schema]
+    """Make a table of the declared schema; a key that a row lacks is null.
+
+    Text that is not valid Unicode (a traceback may quote any bytes) keeps its readable part: losing a row to a letter
+    would be worse.
+    """
+    columns = [_array([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, type=kind)
+    except UnicodeEncodeError:
+        return pa.array([_valid_text(value) for value in values], type=kind)
+
+
+def _valid_text(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_valid_text(item) for item in value]
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 @contextlib.contextmanager

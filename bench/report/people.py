@@ -208,7 +208,7 @@ _PHRASE: dict[str, Callable[[str], str]] = {
     "amp_mode": lambda text: text,
     "world_size": lambda text: f"{text} rank{'' if text == '1' else 's'}",
     "rows": lambda text: f"{text} rows",
-    "data_source": lambda text: f"data {text}",
+    "data_source": lambda text: text,
     "optimizer": lambda text: text,
 }
 

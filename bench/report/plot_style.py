@@ -11,7 +11,7 @@ OTHER_COLOR, OTHER_MARKER = "#56B4E9", "v"
 
 INK, QUIET, FAINT = "#1f2328", "#59636e", "#d1d9e0"
 
-RC: dict[str, Any] = {
+RC: Any = {  # matplotlib types the keys as 400 literals
     "font.family": ["DejaVu Sans"],
     "font.size": 9.5,
     "text.color": INK,

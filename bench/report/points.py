@@ -12,8 +12,8 @@ from bench.report.people import axis_names, clean, distinct
 
 Row = Mapping[str, Any]
 
-_LONGEST_LABEL = 30
-"""A label is cut beyond this [characters]."""
+_LONGEST_LABEL, _LONGEST_WORD = 40, 18
+"""A label, and one axis' value in it or in a sentence, are cut beyond this [characters]."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Point:
 
 def points_of(rows: Sequence[Row]) -> list[Point]:
     """Make one point of each trial that is ok and has both values; what lacks one is left out, never drawn as 0."""
-    extra = _extra_axes(rows)
+    extra = _extra_axes([row for row in rows if row["outcome"] == "ok"])
     by_trial: dict[tuple[Any, Any], list[Row]] = {}
     for row in rows:
         if (
@@ -53,8 +53,8 @@ def points_of(rows: Sequence[Row]) -> list[Point]:
 def label_of(row: Row, extra: Sequence[str] = ()) -> str:
     """Write "8 x 4" with a true multiplication sign, and the values of the extra axes."""
     cut = f"{_word(row.get('micro_batch_size'))} \u00d7 {_word(row.get('accumulation_steps'))}"
-    text = " ".join([cut, *(word for axis in extra if (word := _axis_word(axis, row.get(axis))))])
-    return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "\u2026"
+    words = (_axis_word(axis, row.get(axis)) for axis in extra)
+    return _cut(", ".join([cut, *(_cut(word, _LONGEST_WORD) for word in words if word)]), _LONGEST_LABEL)
 
 
 def absent_of(rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -82,7 +82,7 @@ def _point(launches: Sequence[Row], extra: Sequence[str]) -> Point:
     speeds = [float(row["valid_tokens_per_s"]) for row in launches]
     row = launches[0]
     words = [_word(row.get("amp_mode")), f"micro-batch {_word(row.get('micro_batch_size'))}"]
-    words += [word for axis in extra if (word := _axis_word(axis, row.get(axis)))]
+    words += [_cut(word, _LONGEST_WORD) for axis in extra if (word := _axis_word(axis, row.get(axis)))]
     return Point(
         memory_bytes=float(max(row["peak_allocated_bytes"] for row in launches)),
         speed=statistics.median(speeds),
@@ -97,12 +97,16 @@ def _point(launches: Sequence[Row], extra: Sequence[str]) -> Point:
 def _axis_word(axis: str, value: Any) -> str:
     """Say an axis' value so that it is understood without its heading."""
     if isinstance(value, bool):
-        return axis.replace("_", " ") if value else ""
+        return axis.removeprefix("activation_").replace("_", " ") if value else ""
     if axis == "world_size":
         return f"{value} rank{'' if value == 1 else 's'}"
     if isinstance(value, int | float):
         return f"{axis.replace('_', ' ')} {value:,}" if isinstance(value, int) else f"{axis.replace('_', ' ')} {value}"
     return "" if value is None else clean(str(value))
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "\u2026"
 
 
 def _word(value: Any) -> str:
@@ -118,7 +122,7 @@ def facts_of(rows: Sequence[Row]) -> list[str]:
     machine = distinct(drawn, "gpu_name") or distinct(drawn, "cpu_model") or distinct(drawn, "device")
     dates = sorted({str(value)[:10] for value in distinct(drawn, "started_utc")})
     facts = [
-        _few(distinct(drawn, "model")),
+        _cut(_few(distinct(drawn, "model")), 60),
         f"global batch {batches} sequences of up to {lengths} tokens" if batches else "",
         _few(machine),
         f"{ranks[0]} rank{'' if ranks == [1] else 's'}" if len(ranks) == 1 else "",

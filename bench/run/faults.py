@@ -1,6 +1,7 @@
-"""Faults on purpose, for the tests: `BENCH_FAULTS=point:nth:action` makes one rank misbehave at a named point.
+"""Faults on purpose, for the tests: `BENCH_FAULTS` names a file of faults, one a line, such as `forward:3:oom`.
 
-Several are joined by commas; `point@rank` limits one to a rank. Points are the phases of a launch. Without the
+A line is `[trial_id/]point[@rank]:nth:action`: at the nth visit of a point, counted from 1, the rank misbehaves.
+Points are the phases of a launch. A file, since the fork server's environment is fixed at its start. Without the
 variable nothing here runs.
 """
 
@@ -48,6 +49,10 @@ def _exit_early() -> None:
     os._exit(0)
 
 
+def _exit_politely() -> None:
+    sys.exit(0)
+
+
 def _sleep() -> None:
     time.sleep(3600)
 
@@ -59,6 +64,7 @@ ACTIONS: dict[str, Callable[[], None]] = {
     "print": _print_much,
     "limit_memory": _limit_address_space,
     "exit": _exit_early,
+    "sys_exit": _exit_politely,
     "sleep": _sleep,
 }
 
@@ -66,13 +72,15 @@ ACTIONS: dict[str, Callable[[], None]] = {
 class Faults:
     """Carry out the faults asked for by the environment; an observer of the loop."""
 
-    def __init__(self, rank: int, plan: str | None = None) -> None:
+    def __init__(self, trial_id: str, rank: int) -> None:
         self._seen: Counter[str] = Counter()
         self._planned: dict[tuple[str, int], Callable[[], None]] = {}
-        for fault in filter(None, (os.environ.get(VARIABLE, "") if plan is None else plan).split(",")):
-            point, nth, action = fault.split(":")
-            point, _, only_rank = point.partition("@")
-            if not only_rank or int(only_rank) == rank:
+        file = os.environ.get(VARIABLE)
+        for fault in Path(file).read_text().split() if file else []:
+            where, nth, action = fault.split(":")
+            point, _, only_rank = where.partition("@")
+            only_trial, _, point = point.rpartition("/")
+            if only_trial in ("", trial_id) and only_rank in ("", str(rank)):
                 self._planned[point, int(nth)] = ACTIONS[action]
 
     def reach(self, point: str) -> None:

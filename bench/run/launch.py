@@ -89,6 +89,7 @@ class Launcher:
             stopped = self._wait(processes, paths, start, limits, on_wait)
         except BaseException as error:
             interrupt = error
+        ended_here = {rank for rank, process in processes.items() if process.is_alive()}
         _end(list(processes.values()))
         if isinstance(interrupt, Exception):
             raise interrupt
@@ -104,6 +105,7 @@ class Launcher:
                 _read_document(paths, rank),
                 read_beat(paths.heartbeat(rank)),
                 _last_line(paths.rank_log(rank)),
+                rank in ended_here,
             )
             for rank in ranks
         )

@@ -41,6 +41,8 @@ class RankEnd:
     """Its last sign of life."""
     last_line: str | None = None
     """The last line it printed."""
+    ended_by_driver: bool = False
+    """True when the driver ended it, so that its exit code says nothing about the cause."""
 
 
 @dataclass(frozen=True)
@@ -82,25 +84,28 @@ def decide(ends: Sequence[RankEnd], stopped: str | None = None) -> Outcome:
             did not. An error that a rank wrote before it was stopped still counts first.
     """
     told = [end for end in ends if end.document is not None and end.document["outcome"] != "ok"]
-    if told:
-        return _from_document(min(told, key=_order_of_cause))
+    causes = [end for end in told if not _is_secondary(end)]
+    if causes:
+        return _from_document(min(causes, key=_order_of_cause))
     if stopped is not None:
         slowest = min(ends, key=lambda end: -1.0 if end.beat is None else end.beat.monotonic_s)
         return _from_beat(stopped, _STOP_REASONS[stopped], slowest)
-    killed = [end for end in ends if end.exit_code is None or end.exit_code < 0]
+    by_themselves = [end for end in ends if not end.ended_by_driver]
+    killed = [end for end in by_themselves if end.exit_code is None or end.exit_code < 0]
     if killed:
-        # The driver ends the other ranks by SIGTERM and SIGKILL too, so an earlier death is the cause.
         return _killed(min(killed, key=lambda end: 0.0 if end.beat is None else end.beat.monotonic_s))
-    silent = [end for end in ends if end.document is None]
+    silent = [end for end in by_themselves if end.document is None]
     if silent:
         end = silent[0]
         said = f"; it last said: {end.last_line}" if end.last_line else ""
         reason = f"rank {end.rank} left early with exit code {end.exit_code} and no result{said}"
         return _from_beat("failed", reason, end, exit_code=end.exit_code)
-    crashed = [end for end in ends if end.exit_code != 0]
-    if crashed:
-        end = crashed[0]
-        reason = f"rank {end.rank} wrote a result and then ended with exit code {end.exit_code}"
+    if told:
+        return _from_document(min(told, key=_order_of_cause))
+    unfinished = [end for end in ends if end.document is None or end.exit_code != 0]
+    if unfinished:
+        end = unfinished[0]
+        reason = f"rank {end.rank} did not end well after its peers (exit code {end.exit_code})"
         return _from_beat("failed", reason, end, exit_code=end.exit_code)
     return Outcome("ok", exit_code=0)
 
@@ -115,11 +120,16 @@ _GRAVITY = {"oom": 0, "oom_host": 0, "invalid": 2, "failed": 1}
 _SECONDARY = re.compile(r"Connection (closed|reset) by peer|Broken pipe|Connection refused|Timed out waiting")
 
 
-def _order_of_cause(end: RankEnd) -> tuple[bool, int, float]:
-    """Sort a first real error before the errors it caused on other ranks, then by gravity and time."""
+def _is_secondary(end: RankEnd) -> bool:
+    """Tell whether a rank's error is what a peer's end does to it."""
     assert end.document is not None
-    is_secondary = bool(_SECONDARY.search(end.document.get("error_text") or ""))
-    return is_secondary, _GRAVITY.get(end.document["outcome"], 1), float(end.document.get("time") or 0.0)
+    return bool(_SECONDARY.search(end.document.get("error_text") or ""))
+
+
+def _order_of_cause(end: RankEnd) -> tuple[int, float]:
+    """Sort by gravity, then by time: the first real error is the cause."""
+    assert end.document is not None
+    return _GRAVITY.get(end.document["outcome"], 1), float(end.document.get("time") or 0.0)
 
 
 def _from_document(end: RankEnd) -> Outcome:

@@ -62,7 +62,7 @@ def run_rank(paths: LaunchPaths, rank: int) -> str:
 
 def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbeat, document: dict[str, Any]) -> None:
     """Run the protocol and fill the document, facts first, so that a failure keeps what was known."""
-    faults = Faults(rank)
+    faults = Faults(trial.trial_id, rank)
     _set_threads(trial)
     heartbeat.beat("build")
     faults.reach("build")

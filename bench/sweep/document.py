@@ -16,7 +16,7 @@ from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.tokens import AliasToken, AnchorToken, TagToken
 
-from bench.sweep.words import Location, dotted
+from bench.sweep.faults import Location, dotted
 
 LinedSentence = tuple[int, str]
 """Line number, counted from 1, and what is wrong there."""
@@ -57,15 +57,22 @@ def read_document(text: str) -> tuple[Document | None, list[LinedSentence]]:
         positioned = yaml.load(text)
         return Document(_plain(positioned), positioned), faults
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        marks = [error.problem_mark, error.context_mark]
+        if "end of stream" in str(error.problem):
+            marks.reverse()  # what is not closed is where it opens
+        mark = next((mark for mark in marks if mark is not None), None)
         return None, [(mark.line + 1 if mark else 1, _syntax_in_words(error))]
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        return None, [(line, f"This is not YAML: character {error.character!r} is not allowed. Remove it.")]
+        return None, [(line, f"This is not YAML: character U+{_code(error.character):04X} is not allowed. Remove it.")]
     except (YAMLError, ValueError) as error:
         return None, [(1, f"This is not YAML: {' '.join(str(error).split())}. See sweeps/quickstart.yaml.")]
     except RecursionError:
         return None, [(1, "Sections are nested too deeply. A sweep file needs five levels at most.")]
+
+
+def _code(character: int | str) -> int:
+    return character if isinstance(character, int) else ord(character)
 
 
 def _machinery(text: str) -> Iterator[LinedSentence]:
@@ -115,7 +122,11 @@ _SYNTAX_WORDS = (
     ("'@'", "a plain value cannot begin with @", "Put quotes round it"),
     ("'`'", "a plain value cannot begin with `", "Put quotes round it"),
     ("'%'", "a plain value cannot begin with %", "Put quotes round it"),
-    ("mapping values are not allowed", "a second colon on the line", "Put quotes round the value, or start a new line"),
+    (
+        "mapping values are not allowed",
+        "a colon where none can be",
+        "See that the line above has its colon, and put quotes round a value that holds one",
+    ),
     ("could not find expected ':'", "a key without its colon", "Write key: value, with a space after the colon"),
     ("expected ',' or ']'", "a list [ that is not closed, or lacks a comma", "Close it with ]"),
     ("expected ',' or '}'", "a section { that is not closed, or lacks a comma", "Close it with }"),

@@ -9,9 +9,9 @@ from typing import Any
 
 from bench.errors import BenchError
 from bench.sweep.check import check_one_trial
+from bench.sweep.faults import Fault, dotted
 from bench.sweep.paths import field_paths, with_settings
 from bench.sweep.trial import Sweep
-from bench.sweep.words import Fault, dotted
 
 _OWN_FLAGS = {
     "model": "--model",

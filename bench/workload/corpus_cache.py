@@ -104,7 +104,6 @@ def content_hash(tokens: Tokens, offsets: NDArray[np.int64]) -> str:
     digest = hashlib.sha256()
     for start in range(0, tokens.size, _HASH_CHUNK):
         digest.update(tokens[start : start + _HASH_CHUNK].astype("<u4").data)
-    digest.update(b"offsets")
     for start in range(0, offsets.size, _HASH_CHUNK):
         digest.update(offsets[start : start + _HASH_CHUNK].astype("<i8").data)
     return digest.hexdigest()
@@ -116,7 +115,7 @@ def _open(folder: Path) -> Entry:
     offsets = np.load(folder / "offsets.npy", mmap_mode="r")
     token_file = facts["token_file"]
     tokens = np.load(folder / "tokens.npy", mmap_mode="r") if token_file is None else np.memmap(token_file, "<u2", "r")
-    if tokens.size != facts["tokens"] or offsets[-1] != tokens.size:
+    if not tokens.size == facts["tokens"] == offsets[-1]:
         raise ValueError(f"{folder} does not hold what it says")
     return Entry(tokens, offsets, facts)
 

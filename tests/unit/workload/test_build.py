@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -46,6 +47,21 @@ def test_16_bit_weights_are_the_rounded_float32_ones(preset: str, param_dtype: s
     for (name, a), (_, b) in zip(wide.named_parameters(), narrow.named_parameters(), strict=True):
         assert b.dtype == PARAM_DTYPES[param_dtype]
         assert torch.equal(a.to(b.dtype), b), name
+
+
+def test_values_are_drawn_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every torch version draws the same normal numbers in 16 bits, rounded."""
+    drawn_in = set()
+    normal = torch.Tensor.normal_
+
+    def recording(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if tensor.device.type != "meta":
+            drawn_in.add(tensor.dtype)
+        return normal(tensor, *args, **kwargs)
+
+    monkeypatch.setattr(torch.Tensor, "normal_", recording)
+    build_model(PRESETS["gpt2-nano"], 1, param_dtype="bf16")
+    assert drawn_in == {torch.float32}
 
 
 @pytest.mark.parametrize("preset", TINY)

@@ -76,7 +76,28 @@ def _swap_tokens(folder: Path) -> None:
     np.save(folder / "tokens.npy", np.array([1], dtype=np.uint16))
 
 
-@pytest.mark.parametrize("damage", [_empty, _empty_tokens, _shorten_tokens, _lose_tokens, _swap_tokens, shutil.rmtree])
+def _swap_offsets(folder: Path) -> None:
+    np.save(folder / "offsets.npy", np.array([0, 1], dtype=np.int64))
+
+
+def _swap_both(folder: Path) -> None:
+    _swap_tokens(folder)
+    _swap_offsets(folder)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _empty,
+        _empty_tokens,
+        _shorten_tokens,
+        _lose_tokens,
+        _swap_tokens,
+        _swap_offsets,
+        _swap_both,
+        shutil.rmtree,
+    ],
+)
 def test_damaged_entry_is_made_again(damage: Callable[[Path], None]) -> None:
     """Emptied, cut, missing or foreign files are not served and do not stop the run."""
     make, calls = counting(made(3, 1, 4))

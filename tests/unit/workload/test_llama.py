@@ -105,8 +105,10 @@ def test_tables_follow_longer_rows_other_types_and_devices() -> None:
     short = rotary(torch.ones(1, 1, 3, 8))
     longer = rotary(torch.ones(1, 1, 7, 8))
     torch.testing.assert_close(longer[:, :, :3], short)
-    assert rotary(torch.ones(1, 1, 7, 8, dtype=torch.float64)).dtype == torch.float64
-    assert rotary(torch.ones(1, 1, 7, 8, device="meta")).device.type == "meta"
+    exact = torch.ones(1, 1, 7, 8, dtype=torch.float64)
+    assert torch.equal(rotary(exact), Rotary(8, 100.0)(exact))
+    assert rotary(exact.to("meta")).device.type == "meta"
+    assert torch.equal(rotary(exact), Rotary(8, 100.0)(exact))
 
 
 def test_tables_are_no_buffers() -> None:

@@ -1,0 +1,72 @@
+"""Arguments and options that several commands share, so that they are called and explained alike."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+NO_LIMIT = 10_000
+"""Width of a table that goes into a pipe or a file [characters]."""
+
+
+def results_argument(command: Command) -> Command:
+    """Add RESULTS..., one or more results folders or parquet files."""
+    kind = click.Path(path_type=Path)
+    return click.argument("results", metavar="RESULTS...", nargs=-1, required=True, type=kind)(command)
+
+
+def where_option(command: Command) -> Command:
+    """Add --where, repeatable."""
+    return click.option(
+        "--where",
+        multiple=True,
+        metavar="'COLUMN OP VALUE'",
+        help="Keep only rows that meet the condition, such as 'amp_mode == bf16' or 'peak_allocated_bytes < 4e9'. "
+        "OP is one of == != < <= > >=; the VALUE null stands for missing; values are in base units (bytes, seconds, "
+        "tokens). May be repeated: a row must meet all.  [default: all rows]",
+    )(command)
+
+
+def columns_option(command: Command) -> Command:
+    """Add --columns, a comma-separated list; the command gets a tuple of names."""
+    return click.option(
+        "--columns",
+        callback=_split_names,
+        metavar="NAME,...",
+        help="Show these columns, in this order; docs/columns.md lists them with their units.  "
+        "[default: the main ones for table, markdown and latex; all for csv and json]",
+    )(command)
+
+
+def format_option(command: Command) -> Command:
+    """Add --format."""
+    return click.option(
+        "--format",
+        type=click.Choice(["table", "csv", "markdown", "latex", "json"]),
+        default="table",
+        show_default=True,
+        help="How to write the rows. csv and json are in base units; the others scale bytes and name the unit.",
+    )(command)
+
+
+def terminal_width() -> int:
+    """Say how wide stdout is [characters]; without a limit when it is no terminal. COLUMNS overrides both."""
+    return shutil.get_terminal_size((NO_LIMIT, 24)).columns
+
+
+def terminal_color() -> bool:
+    """Say whether stdout may have colours: a terminal, and neither NO_COLOR nor TERM=dumb."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _split_names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    del context, parameter
+    return tuple(name.strip() for name in (value or "").split(",") if name.strip())

@@ -1,0 +1,142 @@
+"""A launch that goes wrong becomes the right row, and the sweep goes on. Real processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+# The second of the three trials misbehaves; the third forward is of its second update's first micro-batch.
+FAULTS = [
+    ("forward:3:oom", "oom", "forward"),
+    ("backward:3:oom", "oom", "backward"),
+    ("update:2:oom", "oom", "update"),
+    ("forward:3:raise", "failed", "forward"),
+    ("build:1:raise", "failed", "build"),
+    ("data:1:raise", "failed", "data"),
+    ("backward:2:kill", "killed", "backward"),
+    ("update:1:kill", "killed", "update"),
+    ("forward:1:exit", "failed", "forward"),
+    ("forward:1:sys_exit", "failed", "forward"),
+]
+
+
+@pytest.mark.parametrize(("fault", "outcome", "phase"), FAULTS)
+def test_fault_becomes_a_row_with_outcome_and_phase_and_the_sweep_goes_on(
+    lab: Any, fault: str, outcome: str, phase: str
+) -> None:
+    """One bad trial gets its outcome and phase; the trials before and after it are ok."""
+    sweep = lab.sweep()
+    bad = lab.trials(sweep)[1]
+    summary = lab.run(sweep, f"{bad.trial_id}/{fault}")
+    rows = lab.rows()
+    assert rows["outcome"].to_dict() == {1: "ok", 2: outcome, 4: "ok"}
+    assert rows.loc[2, "phase"] == phase
+    assert rows.loc[2, "reason"]
+    assert summary.failed == (outcome not in {"oom"})
+    assert rows.loc[2, "failing_rank"] == 0
+    assert rows["valid_tokens_per_s"].isna().to_dict() == {1: False, 2: True, 4: False}
+
+
+def test_memory_limit_of_the_process_is_oom_on_a_cpu(lab: Any) -> None:
+    """An allocation that the kernel refuses is out of memory, with the phase it happened in."""
+
+    def large(document: dict[str, Any]) -> None:
+        document["base"]["model"] = {"preset": "gpt2-mini"}
+        document["base"]["seq_len"] = 512
+        document["base"]["global_batch_size"] = 8
+        document["axes"] = {"micro_batch_size": [1, 8]}
+        document["measure"] = {"warmup_updates": 0, "updates": 1, "quality_updates": 0}
+
+    sweep = lab.sweep(large)
+    bad = lab.trials(sweep)[1]
+    lab.run(sweep, f"{bad.trial_id}/forward:1:limit_memory")
+    rows = lab.rows()
+    assert rows["outcome"].to_dict() == {1: "ok", 8: "oom"}
+    assert rows.loc[8, "phase"] == "forward"
+    assert "memory" in rows.loc[8, "error_text"].lower()
+
+
+def test_killed_launch_names_the_signal_and_the_micro_batch(lab: Any) -> None:
+    """SIGKILL leaves no exception; the heartbeat still tells where the rank was."""
+    sweep = lab.sweep()
+    bad = lab.trials(sweep)[0]
+    lab.run(sweep, f"{bad.trial_id}/backward:3:kill")
+    row = lab.rows().loc[1]
+    assert row["signal"] == 9
+    assert "SIGKILL" in row["reason"]
+    assert "micro-batch 2" in row["reason"]
+
+
+def test_chatter_of_a_rank_goes_to_its_log_and_harms_nothing(lab: Any) -> None:
+    """Megabytes and bytes that are no text on stdout do not reach the result."""
+    sweep = lab.sweep()
+    chatty = lab.trials(sweep)[1]
+    lab.run(sweep, f"{chatty.trial_id}/forward:1:print")
+    assert set(lab.rows()["outcome"]) == {"ok"}
+    log = lab.folder / "results" / "logs" / f"{chatty.trial_id}-r0-a0" / "rank-0.log"
+    assert log.stat().st_size > 1_000_000
+
+
+def test_launch_over_its_time_limit_is_a_timeout(lab: Any) -> None:
+    """A rank that sleeps is ended at the limit, and the row says where it slept."""
+
+    def brief(document: dict[str, Any]) -> None:
+        document["measure"]["timeout_s"] = 1.0
+
+    sweep = lab.sweep(brief)
+    slow = lab.trials(sweep)[1]
+    lab.run(sweep, f"{slow.trial_id}/update:2:sleep")
+    rows = lab.rows()
+    assert rows["outcome"].to_dict() == {1: "ok", 2: "timeout", 4: "ok"}
+    assert rows.loc[2, "phase"] == "update"
+
+
+def test_launch_that_never_starts_is_a_timeout_at_the_start_limit(lab: Any) -> None:
+    """The start limit is shorter than the whole limit and says so."""
+
+    def brief(document: dict[str, Any]) -> None:
+        document["measure"]["start_timeout_s"] = 1.0
+
+    sweep = lab.sweep(brief)
+    stuck = lab.trials(sweep)[0]
+    lab.run(sweep, f"{stuck.trial_id}/build:1:sleep")
+    row = lab.rows().loc[1]
+    assert row["outcome"] == "timeout"
+    assert "start limit" in row["reason"]
+    assert row["phase"] == "build"
+
+
+@pytest.mark.ddp
+def test_oom_on_one_rank_names_that_rank_and_ends_the_other(lab: Any) -> None:
+    """The rank that ran out of memory is the cause, not the one whose connection broke."""
+
+    def two_ranks(document: dict[str, Any]) -> None:
+        document["axes"] = {"micro_batch_size": [1, 2]}
+        document["base"]["world_size"] = 2
+
+    sweep = lab.sweep(two_ranks)
+    bad = lab.trials(sweep)[0]
+    lab.run(sweep, f"{bad.trial_id}/backward@1:3:oom")
+    rows = lab.rows()
+    assert rows["outcome"].to_dict() == {1: "oom", 2: "ok"}
+    assert rows.loc[1, "failing_rank"] == 1
+    assert rows.loc[1, "phase"] == "backward"
+
+
+@pytest.mark.ddp
+def test_rank_that_leaves_early_is_named_not_its_peer(lab: Any) -> None:
+    """A rank that exits 0 without a result fails the launch under its own name."""
+
+    def two_ranks(document: dict[str, Any]) -> None:
+        document["axes"] = {"micro_batch_size": [1]}
+        document["base"]["world_size"] = 2
+
+    sweep = lab.sweep(two_ranks)
+    lab.run(sweep, "update@1:2:exit")
+    row = lab.rows().loc[1]
+    assert row["outcome"] == "failed"
+    assert row["failing_rank"] == 1
+    assert "left early" in row["reason"]
