@@ -12,8 +12,10 @@ from bench.errors import BenchError
 COMMANDS = {
     "sweep": "bench.cli.sweep",
     "plan": "bench.cli.plan",
+    "run": "bench.cli.run",
     "show": "bench.cli.show",
     "plot": "bench.cli.plot",
+    "env": "bench.cli.env",
     "schema": "bench.cli.schema",
 }
 """Command to the module that holds it under its own name; in the order of the help. Loaded when used."""

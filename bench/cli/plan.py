@@ -152,7 +152,7 @@ def _cells(entries: Sequence[Trial | Skipped], sweep: Sweep) -> tuple[str, list[
     ]
     slots = [format_count(_most_token_slots(trial)) for trial in trials]
     derived.append(("token slots/update" + (" at most" if ragged else ""), slots))
-    common = [(name, cells[0]) for name, cells in derived if len({*cells}) == 1 < len(cells)]
+    common = [(name, cells[0]) for name, cells in derived if name != "accumulation_steps" and len({*cells}) == 1]
     columns += [(name, cells) for name, cells in derived if name not in dict(common)]
     sentence = "every trial: " + ", ".join(f"{name} {cell}" for name, cell in common) if common else ""
     # Spaces let a heading break where a terminal is narrow.
@@ -194,7 +194,10 @@ def _print_table(cells: tuple[str, list[str], list[list[str]]]) -> None:
         )
     for line in lines:
         table.add_row(*line)
-    console.print(table, crop=False)
+    with console.capture() as capture:
+        console.print(table, crop=False)
+    lines_of_text = (line.rstrip() for line in capture.get().splitlines())
+    click.echo("\n".join(line for line in lines_of_text if line) + "\n")
 
 
 def _summary(entries: Sequence[Trial | Skipped], sweep: Sweep) -> list[str]:

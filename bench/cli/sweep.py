@@ -16,6 +16,13 @@ import click
     help="Run on this device instead of the one in the sweep file; `cpu` says that a GPU in this machine is not meant.",
 )
 @click.option(
+    "--only",
+    multiple=True,
+    metavar="'COLUMN OP VALUE'",
+    help="Run only trials whose settings meet the condition, such as 'amp_mode == bf16'. May be repeated: a trial must "
+    "meet all. The rest stays missing, to be run later.  [default: all trials]",
+)
+@click.option(
     "--retry-failed", is_flag=True, help="Run failed, timed-out, hung and killed launches again, 3 times at most."
 )
 @click.option(
@@ -32,6 +39,7 @@ def sweep(
     sweep_file: Path,
     out: Path | None,
     device: str | None,
+    only: tuple[str, ...],
     retry_failed: bool,
     start_method: str,
     no_plot: bool,
@@ -48,7 +56,9 @@ def sweep(
     """
     from rich.console import Console
 
+    from bench.cli.ending import show_end
     from bench.cli.load import load_for_device
+    from bench.cli.only import trials_that_meet
     from bench.cli.progress import SweepProgress
     from bench.run.driver import SweepInterrupted, run_sweep
     from bench.run.launch import Launcher
@@ -61,32 +71,20 @@ def sweep(
     try:
         with SweepProgress(messages) as progress:
             launcher = Launcher("spawn" if start_method == "spawn" else "forkserver")
-            summary = run_sweep(asked, folder, facts, progress, retry_failed=retry_failed, launcher=launcher)
+            summary = run_sweep(
+                asked,
+                folder,
+                facts,
+                progress,
+                only=trials_that_meet(only),
+                retry_failed=retry_failed,
+                launcher=launcher,
+            )
     except SweepInterrupted as interrupt:
         messages.print(f"interrupted; everything finished is kept in {folder}. Run the command again to go on.")
         ctx.exit(128 + interrupt.number)
     if summary.launched == 0:
-        messages.print(f"nothing is missing: all {summary.already_done} launches are done", highlight=False)
-    _show_end(folder, messages, no_plot)
+        which = "all" if not only else "of the selected trials, all"
+        messages.print(f"nothing is missing: {which} {summary.already_done} launches are done", highlight=False)
+    show_end(folder, draw=not no_plot)
     ctx.exit(1 if summary.failed else 0)
-
-
-def _show_end(folder: Path, messages: object, no_plot: bool) -> None:
-    """Print the table, then say where everything is."""
-    from bench.errors import BenchError
-    from bench.report.select import load_results
-    from bench.report.table import render
-
-    frame = load_results([folder])
-    render(frame, "table")
-    click.echo(f"\nresults: {folder / 'results.parquet'}")
-    if no_plot:
-        return
-    from bench.report.plot import plot_memory_throughput
-
-    try:
-        pictures = plot_memory_throughput(frame, folder / "plots")
-    except BenchError as error:
-        click.echo(f"no plot: {error}")
-    else:
-        click.echo(f"plot:    {pictures[0]}")

@@ -1,19 +1,28 @@
 """The accumulation loop: the subject of the benchmark, importable on its own. Needs torch and nothing else of ours.
 
-Read in this order: plan, window, update, loop; then precision (AMP), sync and agreement (ranks), schedule.
+Read in this order: plan, window, update, loop; then windows and grouping (buffered, streamed), precision (AMP), sync
+and agreement (ranks), losses, schedule, checkpoint; equivalence and divergence check what must hold.
 """
 
-from bench.loop.agreement import Agreement, GlooAgreement, SingleRankAgreement, plan_window
+from bench.loop.agreement import Agreed, Agreement, GlooAgreement, SingleRankAgreement
+from bench.loop.checkpoint import restore_state, save_state
+from bench.loop.divergence import diverged_parameters, parameters_checksum
+from bench.loop.equivalence import batch_coupled_layers, forward_is_random, random_layers
+from bench.loop.grouping import windows
 from bench.loop.loop import AccumulationLoop
+from bench.loop.losses import SummedCrossEntropy, count_valid, sum_target_weights
 from bench.loop.observer import NoObserver, Observer, Observers, UpdateResult
 from bench.loop.plan import WindowCounts, WindowPlan
 from bench.loop.precision import Precision
 from bench.loop.schedule import make_schedule
 from bench.loop.sync import DdpGradientSync, GradientSync
+from bench.loop.windows import BufferedWindow, ReadAhead, StreamedWindow, Window
 
 __all__ = [
     "AccumulationLoop",
+    "Agreed",
     "Agreement",
+    "BufferedWindow",
     "DdpGradientSync",
     "GlooAgreement",
     "GradientSync",
@@ -21,10 +30,23 @@ __all__ = [
     "Observer",
     "Observers",
     "Precision",
+    "ReadAhead",
     "SingleRankAgreement",
+    "StreamedWindow",
+    "SummedCrossEntropy",
     "UpdateResult",
+    "Window",
     "WindowCounts",
     "WindowPlan",
+    "batch_coupled_layers",
+    "count_valid",
+    "diverged_parameters",
+    "forward_is_random",
     "make_schedule",
-    "plan_window",
+    "parameters_checksum",
+    "random_layers",
+    "restore_state",
+    "save_state",
+    "sum_target_weights",
+    "windows",
 ]

@@ -1,97 +1,98 @@
-"""What all ranks must know of a window before it starts: agreed one window ahead, over the hosts."""
+"""What ranks tell each other about a window: gathered over the hosts, while the window before it still runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 
-from bench.loop.plan import WindowCounts, WindowPlan
+from bench.loop.plan import WindowCounts
 
 
-def plan_window(
-    update: int, micro_steps: int, rank: int, counts_per_rank: Sequence[WindowCounts], full_sequences: int
-) -> WindowPlan:
-    """Make the plan from every rank's counts; `full_sequences` is what a full window holds over all ranks."""
-    total = WindowCounts()
-    for counts in counts_per_rank:
-        total = total + counts
-    return WindowPlan(
-        update=update,
-        micro_steps=micro_steps,
-        this_rank=counts_per_rank[rank],
-        all_ranks=total,
-        world_size=len(counts_per_rank),
-        is_partial=total.sequences < full_sequences,
-    )
+@dataclass(frozen=True)
+class Agreed:
+    """State what all ranks said; the same on every rank."""
+
+    per_rank: tuple[WindowCounts, ...]
+    more: bool
+    """Whether any rank has data left after this."""
+
+    @property
+    def all_ranks(self) -> WindowCounts:
+        """Add the ranks up, in the order of their numbers, so that float64 units are bit-equal on every rank."""
+        return reduce(add, self.per_rank)
+
+    @property
+    def most_micro_batches(self) -> int:
+        """Count the micro-batches of the rank that has most."""
+        return max(counts.micro_batches for counts in self.per_rank)
 
 
 class Agreement(Protocol):
-    """Turn this rank's counts of a window into the plan that all ranks share."""
+    """Exchange one window's counts with all ranks."""
 
-    def begin(self, update: int, micro_steps: int, counts: WindowCounts) -> None:
-        """Tell the other ranks what this rank has for an update; does not wait."""
+    rank: int
+    world_size: int
 
-    def finish(self) -> WindowPlan:
-        """Give the plan of the update begun last; waits for the slowest rank."""
+    def begin(self, counts: WindowCounts, more: bool = True) -> None:
+        """Tell the other ranks what this rank has, and whether it has data left after that; does not wait."""
+
+    def finish(self) -> Agreed:
+        """Give what all ranks said in the exchange begun last; waits for the slowest host, never for a device."""
 
 
 class SingleRankAgreement:
     """Agree with nobody."""
 
-    def __init__(self, full_sequences: int) -> None:
-        self._full_sequences = full_sequences
-        self._begun: tuple[int, int, WindowCounts] | None = None
+    rank = 0
+    world_size = 1
 
-    def begin(self, update: int, micro_steps: int, counts: WindowCounts) -> None:
-        """Keep the counts."""
-        self._begun = (update, micro_steps, counts)
+    def __init__(self) -> None:
+        self._said: Agreed | None = None
 
-    def finish(self) -> WindowPlan:
-        """Give the plan of this rank alone."""
-        assert self._begun is not None, "begin comes before finish"
-        update, micro_steps, counts = self._begun
-        return plan_window(update, micro_steps, 0, [counts], self._full_sequences)
+    def begin(self, counts: WindowCounts, more: bool = True) -> None:
+        """Keep what was said."""
+        self._said = Agreed((counts,), more)
+
+    def finish(self) -> Agreed:
+        """Give it back."""
+        assert self._said is not None, "begin comes before finish"
+        return self._said
 
 
 class GlooAgreement:
-    """Gather every rank's counts over a gloo group of its own, so that no host waits on the device for a count.
+    """Gather over a gloo group of its own, so that no host waits on the device, or on its collectives, for a count.
 
-    Counts travel as float64, exact for integers below 2**53.
+    Counts travel as int64, and the float64 units as their bits, so everything arrives exactly.
     """
 
-    def __init__(self, full_sequences: int, group: dist.ProcessGroup | None) -> None:
-        self._full_sequences = full_sequences
+    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
         self._group = group
-        self._rank = dist.get_rank(group)
-        self._world_size = dist.get_world_size(group)
-        self._update = -1
+        self.rank = dist.get_rank(group)
+        self.world_size = dist.get_world_size(group)
         self._gathered: list[torch.Tensor] = []
         self._work: Any = None
 
-    def begin(self, update: int, micro_steps: int, counts: WindowCounts) -> None:
+    def begin(self, counts: WindowCounts, more: bool = True) -> None:
         """Start gathering; returns at once."""
-        mine = torch.tensor(
-            [
-                micro_steps,
-                counts.micro_batches,
-                counts.sequences,
-                counts.valid_tokens,
-                counts.token_slots,
-                counts.units,
-            ],
-            dtype=torch.float64,
-        )
-        self._update = update
-        self._gathered = [torch.empty_like(mine) for _ in range(self._world_size)]
+        units = torch.tensor([counts.units], dtype=torch.float64).view(torch.int64)
+        integers = [counts.micro_batches, counts.sequences, counts.valid_tokens, counts.token_slots, int(more)]
+        mine = torch.cat([torch.tensor(integers, dtype=torch.int64), units])
+        self._gathered = [torch.empty_like(mine) for _ in range(self.world_size)]
         self._work = dist.all_gather(self._gathered, mine, group=self._group, async_op=True)
 
-    def finish(self) -> WindowPlan:
-        """Wait for every rank's counts and make the plan."""
+    def finish(self) -> Agreed:
+        """Wait for every rank."""
         assert self._work is not None, "begin comes before finish"
         self._work.wait()
-        figures = [gathered.tolist() for gathered in self._gathered]
-        counts = [WindowCounts(int(row[1]), int(row[2]), int(row[3]), int(row[4]), row[5]) for row in figures]
-        return plan_window(self._update, int(max(row[0] for row in figures)), self._rank, counts, self._full_sequences)
+        self._work = None
+        units = [gathered[5:].view(torch.float64).tolist()[0] for gathered in self._gathered]
+        rows: list[list[int]] = [gathered[:5].tolist() for gathered in self._gathered]
+        per_rank = tuple(
+            WindowCounts(row[0], row[1], row[2], row[3], own) for row, own in zip(rows, units, strict=True)
+        )
+        return Agreed(per_rank, any(row[4] for row in rows))

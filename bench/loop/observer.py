@@ -17,9 +17,11 @@ class UpdateResult:
     """State what one update did. Tensors stay on the device: reading them is the observer's choice of moment."""
 
     plan: WindowPlan
+    """The window's plan, counts complete also when it was streamed."""
     result: Literal["applied", "skipped", "empty"]
     loss_sum: Tensor
-    """Loss summed over this rank's units of the window, 0-d float64."""
+    """Loss summed over this rank's units of the window, 0-d float64; the window's loss is the sum over ranks divided by
+    `plan.all_ranks.units`."""
     grad_norm: Tensor | None
     """Norm of the accumulated, unscaled gradient over all ranks before clipping, 0-d; None without clipping."""
     lr: float
@@ -32,13 +34,13 @@ class Observer(Protocol):
     """Watch the loop from outside; a method must not read from the device or synchronise it inside a window."""
 
     def window_begin(self, plan: WindowPlan) -> None:
-        """Note that a window starts; its plan is known, nothing has been fed."""
+        """Note that a window starts; its plan is known (the counts only when buffered), nothing has been fed."""
 
     def phase_begin(self, phase: Phase) -> None:
         """Note that forward, backward or the update starts."""
 
     def micro_step_end(self) -> None:
-        """Note that forward and backward of one micro-batch are queued."""
+        """Note that forward and backward of one micro-batch of this rank are queued."""
 
     def update_end(self, result: UpdateResult) -> None:
         """Note that the update is queued."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
@@ -35,6 +36,19 @@ class Precision:
         self.loss_scale = self.scaler.get_scale() if self.scaler else None
         """The scale in force, mirrored on the host by torch's own rule, so that recording it reads nothing."""
         self._applied_in_a_row = 0
+        self._is_scale_made = False
+
+    def check(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Refuse what the gradient scaler cannot serve.
+
+        Raises:
+            ValueError: fp16 with parameters stored in float16, whose gradients torch refuses to unscale.
+        """
+        if self.scaler is not None and any(parameter.dtype == torch.float16 for parameter in parameters):
+            raise ValueError(
+                "amp_mode fp16 with weights stored in float16 - the gradient scaler cannot unscale float16 gradients "
+                "- load the model in float32 (autocast makes the float16 copies), or use fp32 or bf16"
+            )
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Give the context for forward and loss; the backward stays outside."""
@@ -44,12 +58,19 @@ class Precision:
 
     def scale(self, loss: Tensor) -> Tensor:
         """Multiply a loss by the window's scale; unchanged without a scaler."""
-        return loss if self.scaler is None else self.scaler.scale(loss)
+        if self.scaler is None:
+            return loss
+        self._is_scale_made = True
+        return self.scaler.scale(loss)
 
     def unscale(self, optimizer: Optimizer) -> None:
         """Bring the accumulated gradients back to their true size, once, before clipping."""
-        if self.scaler is not None:
-            self.scaler.unscale_(optimizer)
+        if self.scaler is None:
+            return
+        if not self._is_scale_made:
+            # The scaler makes its scale at the first loss, and a rank without data has none.
+            self.scale(torch.zeros((), device=optimizer.param_groups[0]["params"][0].device))
+        self.scaler.unscale_(optimizer)
 
     def step(self, optimizer: Optimizer) -> bool:
         """Make the optimizer step unless the scaled gradients overflowed; tell whether it was applied.
@@ -71,6 +92,18 @@ class Precision:
         self.scaler.update()
         self._mirror_scale(applied=bool(ran))
         return bool(ran)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Collect the scaler's state and its mirror, for a checkpoint; empty without a scaler."""
+        if self.scaler is None:
+            return {}
+        return {"scaler": self.scaler.state_dict(), "loss_scale": self.loss_scale, "in_a_row": self._applied_in_a_row}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put a collected state back."""
+        if self.scaler is not None:
+            self.scaler.load_state_dict(state["scaler"])
+            self.loss_scale, self._applied_in_a_row = state["loss_scale"], state["in_a_row"]
 
     def _mirror_scale(self, applied: bool) -> None:
         """Follow GradScaler.update on the host: back off after a skip, grow after enough applied updates in a row."""

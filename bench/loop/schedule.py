@@ -16,12 +16,16 @@ def lr_factor(name: ScheduleName, applied_updates: int, lr_warmup_updates: int, 
 
     Rises linearly over the warm-up (the first update already moves), then stays, or falls to 0 at `total_updates`
     along a line or half a cosine (Loshchilov and Hutter 2017, without restarts).
+
+    Raises:
+        ValueError: A schedule that falls has no end.
     """
     if applied_updates < lr_warmup_updates:
         return (applied_updates + 1) / lr_warmup_updates
     if name == "constant":
         return 1.0
-    assert total_updates is not None, "the sweep file's check asks for total_updates"
+    if total_updates is None:
+        raise ValueError(f"schedule {name} needs total_updates, the number of updates at which it reaches zero")
     progress = (applied_updates - lr_warmup_updates) / max(1, total_updates - lr_warmup_updates)
     progress = min(1.0, progress)
     return 1.0 - progress if name == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))

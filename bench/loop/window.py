@@ -7,34 +7,23 @@ micro-batch's mean by their number is right only when all have the same number o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bench.loop.observer import Observer
-from bench.loop.plan import WindowPlan
 from bench.loop.precision import Precision
 from bench.loop.sync import GradientSync
-
-
-class OnHost(Protocol):
-    """A micro-batch that waits on the host and can be moved to a device."""
-
-    def to(self, device: torch.device) -> Any:
-        """Copy to the device, without waiting for the copy."""
-
-
-MicroBatchT = TypeVar("MicroBatchT", bound=OnHost)
+from bench.loop.windows import Window
 
 LossSum = Callable[[nn.Module, Any], Tensor]
 """(model, micro-batch on the device) -> 0-d loss summed over the micro-batch's units."""
 
 
 def accumulate_window(
-    plan: WindowPlan,
-    micro_batches: Sequence[OnHost],
+    window: Window,
     loss_sum: LossSum,
     precision: Precision,
     sync: GradientSync,
@@ -48,14 +37,27 @@ def accumulate_window(
     synchronisation. Reads nothing from the device.
     """
     total = torch.zeros((), dtype=torch.float64, device=device)
-    for index, waiting in enumerate(micro_batches):
-        micro_batch = waiting.to(device)
-        with sync.micro_step(is_last=index == len(micro_batches) - 1):
+    loss_weight = window.plan.loss_weight
+    micro_steps = 0
+    for waiting, is_last in window:
+        micro_batch = to_device(waiting, device)
+        with sync.micro_step(is_last):
             observer.phase_begin("forward")
             with precision.autocast():
                 loss = loss_sum(sync.model, micro_batch)
             observer.phase_begin("backward")
-            precision.scale(loss * plan.loss_weight).backward()  # type: ignore[no-untyped-call]
+            precision.scale(loss * loss_weight).backward()  # type: ignore[no-untyped-call]
         total.add_(loss.detach())
+        micro_steps += 1
         observer.micro_step_end()
+    sync.finish(window.plan, micro_steps)
     return total
+
+
+def to_device(micro_batch: Any, device: torch.device) -> Any:
+    """Copy a micro-batch to the device without waiting: anything with a `to`, or a tuple, list or dict of such."""
+    if isinstance(micro_batch, tuple | list):
+        return type(micro_batch)(to_device(item, device) for item in micro_batch)
+    if isinstance(micro_batch, dict):
+        return {key: to_device(item, device) for key, item in micro_batch.items()}
+    return micro_batch.to(device, non_blocking=True) if hasattr(micro_batch, "to") else micro_batch

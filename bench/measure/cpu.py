@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 import psutil
 import torch
 
 from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks
+from bench.measure.host import cpu_model
 from bench.measure.witness import DispatchWitness
 
 
@@ -52,26 +52,10 @@ class CpuDevice:
         """Name the processor; capacity is the host's memory."""
         return DeviceProperties(cpu_model(), None, psutil.virtual_memory().total)
 
+    def host_block(self, rows: int, columns: int) -> torch.Tensor:
+        """Make a plain tensor: host and device are one."""
+        return torch.full((rows, columns), float("nan"), dtype=torch.float64)
+
     def witness(self, alive: Iterable[torch.Tensor], kept_on_host: Iterable[torch.Tensor]) -> DispatchWitness:
         """Witness live storages and reads into Python."""
         return DispatchWitness(alive, kept_on_host)
-
-
-def cpu_model() -> str:
-    """Read the processor's name as the kernel gives it."""
-    for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return "unknown"
-
-
-def host_peak_rss_bytes() -> int | None:
-    """Read the most resident memory this process had (VmHWM) [bytes]; None without /proc."""
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        return None
-    for line in status.splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return None

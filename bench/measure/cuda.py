@@ -14,6 +14,7 @@ from bench.measure.witness import DispatchWitness
 class CudaDevice:
     """Measure on one CUDA GPU through events and `torch.cuda.memory_stats`.
 
+    The index counts the GPUs that CUDA_VISIBLE_DEVICES leaves, in CUDA's order, which need not be the driver's.
     Sources: torch documentation, "CUDA semantics" (asynchronous execution, memory management).
     """
 
@@ -66,6 +67,10 @@ class CudaDevice:
         properties: Any = torch.cuda.get_device_properties(self.torch_device)
         uuid = getattr(properties, "uuid", None)
         return DeviceProperties(properties.name, f"GPU-{uuid}" if uuid else None, properties.total_memory)
+
+    def host_block(self, rows: int, columns: int) -> torch.Tensor:
+        """Make page-locked memory, the only kind to which a copy from the GPU runs without the host waiting."""
+        return torch.full((rows, columns), float("nan"), dtype=torch.float64, pin_memory=True)
 
     def witness(self, alive: Iterable[torch.Tensor], kept_on_host: Iterable[torch.Tensor]) -> DispatchWitness:
         """Witness reads into Python; bytes come from the allocator."""

@@ -47,7 +47,7 @@ class MemoryPass:
     live_peak_bytes: int | None
     """Most bytes in live tensor storages on the CPU; null on a device with its own counters."""
     host_reads: int
-    """Times a value was read from a tensor of the device into Python."""
+    """Times the host waited for a value of the device: a number read into Python, or a copy not left to itself."""
 
 
 class Witness(Protocol):
@@ -91,6 +91,12 @@ class Device(Protocol):
 
     def properties(self) -> DeviceProperties:
         """Say what device this is."""
+
+    def host_block(self, rows: int, columns: int) -> torch.Tensor:
+        """Make (rows, columns) float64 of NaN in host memory, to which the device can copy while nobody waits.
+
+        It takes no memory of the device, so what is kept in it never shows in a peak.
+        """
 
     def witness(
         self, alive: Iterable[torch.Tensor], kept_on_host: Iterable[torch.Tensor]

@@ -7,6 +7,7 @@ falls between. Nothing waits inside an update; what the loop leaves on the devic
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:  # the loop and what watches it meet only in the worker
 PartName = Literal["first", "memory", "warmup", "timed", "quality"]
 
 _RUN_AHEAD_UPDATES = 2
-"""The host may queue this many updates before it waits: it bounds the queue and leaves no bubble on the device."""
+"""Before the host queues update i it waits for the end of update i-2: a bounded queue, and no bubble on the device."""
 
 
 @dataclass(frozen=True)
@@ -60,72 +61,93 @@ class Part:
     """Peaks within the part."""
 
 
-class Profiler:
-    """Watch the loop through a device; `begin` and `end` bracket only and all work of a part."""
+@dataclass(frozen=True)
+class _Kept:
+    """Keep an update until its part ends, without its tensors: they would stay in the memory that is measured."""
 
-    def __init__(self, device: Device) -> None:
+    plan: WindowPlan
+    result: Literal["applied", "skipped", "empty"]
+    has_grad_norm: bool
+    micro_steps_run: int
+    lr: float
+    loss_scale: float | None
+
+
+class Profiler:
+    """Watch the loop through a device; `begin` and `end` bracket only and all work of a part.
+
+    Args:
+        device: what marks time and tells memory.
+        clock: the host's monotonic clock [ns].
+    """
+
+    def __init__(self, device: Device, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self._device = device
+        self._clock = clock
         self._name: PartName = "first"
-        self._results: list[UpdateResult] = []
+        self._kept: list[_Kept] = []
         self._marks: list[Any] = []
-        self._micro_steps: list[int] = []
+        self._micro_steps = 0
         self._start_ns = 0
         self._values = torch.empty(0)
 
     def begin(self, name: PartName, updates: int) -> None:
-        """Start a part of at most so many updates: reset peaks, wait for the device, start the clock."""
+        """Start a part of at most so many updates: wait for the device, reset peaks, start the clock."""
         self._name = name
-        self._results, self._micro_steps = [], []
-        # Losses and norms are copied into one block made before the peaks are reset: one tensor an update would grow
-        # the very memory that is measured.
-        self._values = torch.full((updates, 2), float("nan"), dtype=torch.float64, device=self._device.torch_device)
+        self._kept = []
+        # Losses and norms go to the host as they appear: kept on the device, one tensor an update would grow the very
+        # memory that is measured.
+        self._values = self._device.host_block(updates, 2)
         self._device.synchronise()
         self._device.reset_peaks()
         self._marks = [self._device.mark()]
-        self._start_ns = time.perf_counter_ns()
+        self._start_ns = self._clock()
 
     def window_begin(self, plan: WindowPlan) -> None:
         """Count from 0; the mark before the window is the end of the one before."""
-        self._micro_steps.append(0)
+        self._micro_steps = 0
 
     def phase_begin(self, phase: Phase) -> None:
         """Do nothing."""
 
     def micro_step_end(self) -> None:
         """Count."""
-        self._micro_steps[-1] += 1
+        self._micro_steps += 1
 
     def update_end(self, result: UpdateResult) -> None:
-        """Copy what the update left on the device, mark its end, and wait only for an update well behind."""
-        row = self._values[len(self._results)]
-        row[0].copy_(result.loss_sum)
+        """Send to the host what the update left on the device, mark its end, and wait only for one well behind."""
+        row = self._values[len(self._kept)]
+        row[0].copy_(result.loss_sum, non_blocking=True)
         if result.grad_norm is not None:
-            row[1].copy_(result.grad_norm)
-        self._results.append(result)
+            row[1].copy_(result.grad_norm, non_blocking=True)
+        has_grad_norm = result.grad_norm is not None
+        self._kept.append(
+            _Kept(result.plan, result.result, has_grad_norm, self._micro_steps, result.lr, result.loss_scale)
+        )
         self._marks.append(self._device.mark())
         if len(self._marks) > _RUN_AHEAD_UPDATES:
-            self._device.wait(self._marks[-1 - _RUN_AHEAD_UPDATES])
+            self._device.wait(self._marks[-_RUN_AHEAD_UPDATES])
 
     def end(self) -> Part:
-        """Wait for the device, stop the clock, then read what stayed there."""
+        """Wait for the device, stop the clock, then read what was sent."""
         self._device.synchronise()
-        host_seconds = (time.perf_counter_ns() - self._start_ns) / 1e9
+        host_seconds = (self._clock() - self._start_ns) / 1e9
         peaks = self._device.peaks()
         values = self._values.tolist()
         samples = tuple(
             UpdateSample(
-                update=result.plan.update,
+                update=kept.plan.update,
                 part=self._name,
                 seconds=self._device.seconds_between(self._marks[index], self._marks[index + 1]),
-                plan=result.plan,
-                result=result.result,
+                plan=kept.plan,
+                result=kept.result,
                 loss_sum=values[index][0],
-                micro_steps_run=self._micro_steps[index],
-                grad_norm=None if result.grad_norm is None else values[index][1],
-                lr=result.lr,
-                loss_scale=result.loss_scale,
+                micro_steps_run=kept.micro_steps_run,
+                grad_norm=values[index][1] if kept.has_grad_norm else None,
+                lr=kept.lr,
+                loss_scale=kept.loss_scale,
             )
-            for index, result in enumerate(self._results)
+            for index, kept in enumerate(self._kept)
         )
-        self._results, self._marks = [], []
+        self._kept, self._marks = [], []
         return Part(self._name, samples, host_seconds, peaks)

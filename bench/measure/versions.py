@@ -7,10 +7,13 @@ from typing import Any
 import torch
 
 
-def nccl_version() -> str:
-    """Give the version of NCCL that torch was built with, such as 2.21.5."""
+def nccl_version() -> str | None:
+    """Give the version of NCCL that torch was built with, such as 2.21.5; None for a build without it."""
     nccl: Any = torch.cuda.nccl
-    return ".".join(map(str, nccl.version()))
+    try:
+        return ".".join(map(str, nccl.version()))
+    except AttributeError:  # torch.cuda.nccl is there in every build; what it calls is not
+        return None
 
 
 def cudnn_version() -> str | None:

@@ -1,4 +1,4 @@
-"""A witness inside torch's dispatcher: live tensor storages on the CPU, and values read into Python.
+"""A witness inside torch's dispatcher: live tensor storages on the CPU, and values that the host waits for.
 
 Every operator passes the dispatcher, in backward too, so each new storage is seen when it appears and, by a weak
 reference, when it goes. Not seen: scratch space inside one operator, and memory that torch does not own.
@@ -17,10 +17,12 @@ from torch.utils._pytree import tree_leaves
 from bench.measure.device import MemoryPass
 
 _HOST_READS = {torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default}
+_TO_COPY = torch.ops.aten._to_copy.default
+_COPY = torch.ops.aten.copy_.default
 
 
 class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Count live bytes of tensor storages and reads into Python while active [one process].
+    """Count live bytes of tensor storages and reads by the host while active [one process].
 
     Args:
         alive: tensors that live before the witness comes: parameters, gradients, optimizer state.
@@ -52,8 +54,7 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func in _HOST_READS and args[0].device.type == self._device_type and id(args[0]) not in self._kept_on_host:
-            self.host_reads += 1
+        self.host_reads += self._is_host_read(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
         if self._count_storages:
             for leaf in tree_leaves(result):
@@ -61,13 +62,27 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self._see(leaf)
         return result
 
+    def _is_host_read(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Tell whether the host waits here for a value: read as a Python number, or copied and waited for."""
+        if func in _HOST_READS:
+            return args[0].device.type == self._device_type and id(args[0]) not in self._kept_on_host
+        if self._device_type == "cpu":
+            return False  # a copy is no reading: host and device are one
+        if func is _TO_COPY:
+            source, target, waits = args[0], kwargs.get("device"), not kwargs.get("non_blocking")
+        elif func is _COPY:
+            source, target, waits = args[1], args[0].device, not _argument(args, kwargs, 2, "non_blocking")
+        else:
+            return False
+        return waits and source.device.type == self._device_type and target is not None and target.type == "cpu"
+
     def result(self) -> MemoryPass:
         """Give what was witnessed so far."""
         return MemoryPass(self.peak_bytes if self._count_storages else None, self.host_reads)
 
     def _see(self, tensor: torch.Tensor) -> None:
         """Count a storage once, follow its size, and uncount it when it dies."""
-        if tensor.layout is not torch.strided:
+        if tensor.layout is not torch.strided or tensor.device.type != self._device_type:
             return
         storage = tensor.untyped_storage()
         key, size = id(storage), storage.nbytes()
@@ -86,3 +101,8 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.live_bytes -= size
 
         return forget
+
+
+def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], place: int, name: str) -> Any:
+    """Give an argument however it was passed; None when it was not."""
+    return args[place] if len(args) > place else kwargs.get(name)

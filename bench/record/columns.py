@@ -175,6 +175,12 @@ COLUMNS: tuple[Column, ...] = (
         "float64",
     ),
     _count(
+        "gradient_sync_buckets",
+        "bucket",
+        "same",
+        "Buckets that one exchange of gradients is cut into, counted; null on one rank.",
+    ),
+    _count(
         "host_reads_per_update",
         "read/update",
         "max",
@@ -276,6 +282,23 @@ COLUMNS: tuple[Column, ...] = (
         "quality",
         "same",
         "Training loss per valid token at update quality_updates; null when quality_updates is 0.",
+    ),
+    Column(
+        "validation_loss",
+        "float64",
+        "nat/token",
+        "quality",
+        "same",
+        "Loss per valid token of held-out sequences at the parameters that update quality_updates starts from; null "
+        "when quality_updates is 0 or the corpus is too small to hold any out.",
+    ),
+    Column(
+        "parameters_checksum",
+        "string",
+        None,
+        "quality",
+        "rank0",
+        "Checksum of the parameters after the last update; a launch whose ranks differ is invalid.",
     ),
     # Machine and software.
     _machine("hostname", "string", "rank0", "Name of the host of rank 0."),

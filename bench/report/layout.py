@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
@@ -12,6 +12,8 @@ from bench.report.people import PeopleColumn, PeopleTable
 _GAP = "  "
 _LEAST_TEXT_WIDTH = 10
 """A column of text is not cut below this [characters]."""
+_LEAST_REASON_WIDTH = 20
+"""A reason with less room than this beside its row stands below it [characters]."""
 
 
 def layout(table: PeopleTable, width: int) -> list[tuple[str, str]]:
@@ -35,8 +37,11 @@ def layout(table: PeopleTable, width: int) -> list[tuple[str, str]]:
 
 
 def _natural(column: PeopleColumn) -> int:
-    words = max(map(cell_len, column.header.split()), default=0)
-    return max(words, *map(cell_len, column.cells)) if column.cells else words
+    """Give the width that fits every cell, and the heading in two lines."""
+    heading = max(map(cell_len, column.header.split()), default=1)
+    while len(textwrap.wrap(column.header, heading)) > 2:
+        heading += 1
+    return max([heading, *map(cell_len, column.cells)])
 
 
 def _total(widths: Sequence[int]) -> int:
@@ -44,11 +49,17 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _fitting(columns: Sequence[PeopleColumn], width: int) -> tuple[list[PeopleColumn], list[str]]:
+    """Leave out what there is no room for: results of second rank before texts are cut, axes only after."""
     kept, dropped = list(columns), []
-    while _total([_natural(column) for column in kept]) > width and any(column.keep < 9 for column in kept):
-        least = min(kept, key=lambda column: column.keep)
-        kept.remove(least)
-        dropped.append(least.header)
+
+    def drop_while_too_wide(keep: int, widths_of: Callable[[Sequence[PeopleColumn]], Sequence[int]]) -> None:
+        while _total(widths_of(kept)) > width and (loose := [column for column in kept if column.keep < keep]):
+            least = min(reversed(loose), key=lambda column: column.keep)
+            kept.remove(least)
+            dropped.append(least.header)
+
+    drop_while_too_wide(4, lambda some: [_natural(column) for column in some])
+    drop_while_too_wide(9, lambda some: _shrunk(some, width))
     return kept, dropped
 
 
@@ -83,9 +94,15 @@ def _row(
     if reason is None:
         return [("ok", _GAP.join(cells))]
     left = "".join(cell + _GAP for cell in cells)
-    room = max(20, width - cell_len(left))
-    first, *more = textwrap.wrap(reason, min(room, max(60, _total(widths) - cell_len(left)))) or [""]
-    return [("not_ok", left + first), *(("not_ok", " " * cell_len(left) + "  " + line) for line in more)]
+    room = width - cell_len(left)
+    if room < _LEAST_REASON_WIDTH:
+        return [("not_ok", line) for line in (left, *_wrapped(reason, "    ", width))]
+    first, *more = _wrapped(reason, " " * cell_len(left), min(width, cell_len(left) + max(60, _total(widths))))
+    return [("not_ok", left + first.lstrip()), *(("not_ok", "  " + line) for line in more)]
+
+
+def _wrapped(text: str, indent: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width - 2, initial_indent=indent, subsequent_indent=indent) or [indent]
 
 
 def _fit(column: PeopleColumn, cell: str, width: int) -> str:

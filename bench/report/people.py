@@ -108,13 +108,17 @@ def distinct(rows: Sequence[Row], name: str) -> list[Any]:
 
 
 def axis_column(rows: Sequence[Row], name: str) -> PeopleColumn:
-    """Phrase a column that tells rows apart; its numbers are never rounded."""
+    """Phrase a column that tells rows apart; its values are shortened only as far as they stay apart."""
+    values = [row.get(name) for row in rows]
+    cells = [_exact(value) for value in values]
+    if COLUMN_BY_NAME[name].kind == "float64":
+        short = [cell if value is None else f"{value:.4g}" for cell, value in zip(cells, values, strict=True)]
+        cells = short if len(set(short)) == len(set(cells)) else cells
     is_number = COLUMN_BY_NAME[name].kind in ("int64", "float64")
-    cells = tuple(_exact(row.get(name)) for row in rows)
     # Numbers that tell rows apart stand left of the reason, which takes the place of results only.
-    return PeopleColumn(
-        _SHORT.get(name, name.replace("_", " ")), _right(cells) if is_number else cells, is_number=False
-    )
+    header = _SHORT.get(name, name.replace("_", " "))
+    keep = 8 if name in _CAPTION else 5
+    return PeopleColumn(header, _right(cells) if is_number else tuple(cells), is_number=False, keep=keep)
 
 
 def value_column(

@@ -115,13 +115,16 @@ def _document(table: PeopleTable, format: Literal["markdown", "latex"]) -> str: 
         for row, reason in enumerate(table.reasons)
     ]
     aligns = ["right" if column.is_number else "left" for column in table.columns]
+    escape = _latex if format == "latex" else _markdown
+    heads = pd.Index([escape(column.header) for column in table.columns])
+    data = pd.DataFrame([[escape(cell) for cell in row] for row in cells], columns=heads)
     if format == "latex":
-        data = pd.DataFrame([[_latex(cell) for cell in row] for row in cells])
-        data.columns = pd.Index([_latex(column.header) for column in table.columns])
         return str(data.to_latex(index=False, column_format="".join(align[0] for align in aligns)))
-    data = pd.DataFrame([[cell.replace("|", "\\|") for cell in row] for row in cells])
-    data.columns = pd.Index([column.header for column in table.columns])
-    return str(data.to_markdown(index=False, disable_numparse=True, colalign=aligns)) + "\n"
+    return str(data.to_markdown(index=False, disable_numparse=True, colalign=aligns if cells else None)) + "\n"
+
+
+def _markdown(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 _LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {

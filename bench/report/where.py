@@ -48,23 +48,23 @@ class Condition:
         return [value is not None and compare(value, self.value) for value in values]
 
 
-def parse_condition(text: str) -> Condition:
-    """Parse `COLUMN OP VALUE`, for example `amp_mode == bf16` or `peak_allocated_bytes < 4e9`.
+def parse_condition(text: str, option: str = "--where") -> Condition:
+    """Parse `COLUMN OP VALUE`, the value of the named option, such as `amp_mode == bf16` or `seq_len < 4e3`.
 
     Raises:
         BenchError: The text has another form, the column does not exist, or the value does not fit it.
     """
     match = _PATTERN.fullmatch(text)
     if match is None or not match["value"]:
-        raise BenchError(f"--where {text!r}: not COLUMN OP VALUE with OP one of {' '.join(_COMPARE)}.")
+        raise BenchError(f"{option} {text!r}: not COLUMN OP VALUE with OP one of {' '.join(_COMPARE)}.")
     column, op = match["column"], match["op"]
     require_columns([column])
     kind = COLUMN_BY_NAME[column].kind
-    value = _parse_value(match["value"], kind, text)
+    value = _parse_value(match["value"], kind, f"{option} {text!r}")
     ordered = kind in ("int64", "float64") or column == "started_utc"
     if op not in ("==", "!=") and (value is None or not ordered):
         what = "null" if value is None else f"{column}, which is no number,"
-        raise BenchError(f"--where {text!r}: {op} has no meaning for {what}; use == or !=.")
+        raise BenchError(f"{option} {text!r}: {op} has no meaning for {what}; use == or !=.")
     return Condition(column, op, value)
 
 
@@ -73,11 +73,17 @@ def require_columns(names: Iterable[str]) -> None:
     faults = []
     for name in names:
         if name not in COLUMN_BY_NAME:
-            near = difflib.get_close_matches(name, COLUMN_BY_NAME, n=1, cutoff=0.5)
-            hint = f"Did you mean {near[0]}?" if near else "docs/columns.md lists them all."
+            hint = " or ".join(_nearest(name))
+            hint = f"Did you mean {hint}?" if hint else "docs/columns.md lists them all."
             faults.append(f"{name!r} is not a column of the results. {hint}")
     if faults:
         raise BenchError("\n".join(faults))
+
+
+def _nearest(name: str) -> list[str]:
+    """List at most three columns that begin like the name, else the one spelt most like it."""
+    longer = [column for column in COLUMN_BY_NAME if column.startswith(name)] if len(name) > 2 else []
+    return longer[:3] or difflib.get_close_matches(name, COLUMN_BY_NAME, n=1, cutoff=0.6)
 
 
 def _parse_value(text: str, kind: str, whole: str) -> Any:
@@ -91,10 +97,10 @@ def _parse_value(text: str, kind: str, whole: str) -> Any:
     if kind == "bool":
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
-        raise BenchError(f"--where {whole!r}: {text!r} is neither true nor false.")
+        raise BenchError(f"{whole}: {text!r} is neither true nor false.")
     for parse in (int, float):
         try:
             return parse(text)
         except ValueError:
             continue
-    raise BenchError(f"--where {whole!r}: {text!r} is not a number. Sizes are in bytes, durations in seconds.")
+    raise BenchError(f"{whole}: {text!r} is not a number. Sizes are in bytes, durations in seconds.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -81,10 +81,11 @@ def run_sweep(
     facts: MachineFacts,
     progress: Progress,
     *,
+    only: Callable[[Trial], bool] = lambda trial: True,
     retry_failed: bool = False,
     launcher: Launcher | None = None,
 ) -> SweepSummary:
-    """Run what is missing of a sweep into a folder and rebuild its tables.
+    """Run what is missing of a sweep, of the trials that `only` selects, into a folder and rebuild its tables.
 
     Raises:
         SweepFileError: two points of the sweep are the same trial.
@@ -101,9 +102,12 @@ def run_sweep(
         _keep_inputs(paths, sweep, facts)
         skipped = [point for point in points if isinstance(point, Skipped)]
         trials = [point for point in points if isinstance(point, Trial)]
+        selected = {trial.trial_id for trial in trials if only(trial)}
         rounds = sweep.spec.measure.rounds
+        # The order of launches is that of the whole sweep, so that a part runs in the same order.
         owed = owed_launches(trials, rounds, journal.records(), retry_failed)
-        done = len(trials) * rounds - len(owed)
+        owed = [launch for launch in owed if launch.trial.trial_id in selected]
+        done = len(selected) * rounds - len(owed)
         progress.sweep_begin(len(owed), done, len(skipped))
         try:
             with _signals_raise():

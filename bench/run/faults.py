@@ -57,6 +57,16 @@ def _sleep() -> None:
     time.sleep(3600)
 
 
+def _diverge() -> None:
+    """Change one weight of this rank alone, wherever the model is."""
+    import gc
+
+    import torch
+
+    weight = next(thing for thing in gc.get_objects() if isinstance(thing, torch.nn.Parameter))
+    weight.data.view(-1)[0] += 1.0
+
+
 ACTIONS: dict[str, Callable[[], None]] = {
     "oom": _raise_oom,
     "raise": _raise_error,
@@ -66,6 +76,7 @@ ACTIONS: dict[str, Callable[[], None]] = {
     "exit": _exit_early,
     "sys_exit": _exit_politely,
     "sleep": _sleep,
+    "diverge": _diverge,
 }
 
 

@@ -1,70 +1,114 @@
-"""Windows for one rank, prepared on the host one ahead and agreed with the other ranks before they start."""
+"""Windows for one rank: buffered and agreed one ahead, or streamed micro-batch by micro-batch."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
-from bench.loop.agreement import Agreement
-from bench.loop.plan import WindowCounts, WindowPlan
+from bench.loop import Agreement, BufferedWindow, ReadAhead, StreamedWindow, Window, WindowCounts, WindowPlan
 from bench.sweep.fields import TrialConfig
 from bench.workload.micro_batches import MicroBatch, cut_window
-from bench.workload.sequences import SequenceSource
+from bench.workload.sequences import Sequence1D, SequenceSource
 
 
 class Feed:
-    """Give the next window's plan and micro-batches; update u always gets the same sequences [one rank]."""
+    """Give one window after another; update u always gets the same sequences, whatever the cut or mode [one rank]."""
 
-    def __init__(self, source: SequenceSource, config: TrialConfig, rank: int, agreement: Agreement) -> None:
+    def __init__(self, source: SequenceSource, config: TrialConfig, agreement: Agreement) -> None:
         assert config.global_batch_size is not None, "the trial is resolved"
         self._source = source
         self._config = config
         self._global_batch_size = config.global_batch_size
-        self._rank = rank
         self._agreement = agreement
-        self._pin = config.device == "cuda"
-        self._next_update = 0
-        self._full_rows_wanted = False
-        self._prepared: list[MicroBatch] = []
+        self._is_streamed = config.window_mode == "streamed"
+        self.next_update = 0
+        """Number of the update that the next window given belongs to."""
         self.wait_s = 0.0
-        """Host time spent in `next_window` since it was last set to 0: the loop waits for its data meanwhile [s]."""
-        self._prepare()
+        """Host time the loop waited for its data since it was last set to 0 [s]."""
+        self._full_rows_from: int | None = None
+        self._waiting: list[MicroBatch] = []
+        if not self._is_streamed:
+            self._buffer(0)
 
     def want_full_rows(self) -> None:
-        """Make the window prepared next the largest there can be: every row of seq_len tokens, all valid."""
-        self._full_rows_wanted = True
+        """Make the window after the next the largest there can be: every row of seq_len tokens, all valid."""
+        self._full_rows_from = self.next_update + 1
 
-    def next_window(self) -> tuple[WindowPlan, list[MicroBatch]]:
-        """Give the next window and prepare the one after it."""
+    def next_window(self) -> Window:
+        """Give the next window; when buffered, also cut the one after it and start to agree on it."""
+        update = self.next_update
+        window = self._stream(update) if self._is_streamed else self._take_buffered(update)
+        self.next_update += 1
+        return window
+
+    def _take_buffered(self, update: int) -> Window:
         start = time.perf_counter_ns()
-        plan, micro_batches = self._agreement.finish(), self._prepared
-        self._prepare()
-        self.wait_s += (time.perf_counter_ns() - start) / 1e9
-        return plan, micro_batches
-
-    def _prepare(self) -> None:
-        update, config = self._next_update, self._config
-        if self._full_rows_wanted:
-            sequences = self._source.full_rows(self._global_batch_size)
-            self._full_rows_wanted = False
-        else:
-            sequences = self._source.window(update, self._global_batch_size)
-        micro_batches = cut_window(
-            sequences, config.micro_batch_size, config.world_size, self._rank, config.data.rows, config.seq_len
+        agreed, micro_batches = self._agreement.finish(), self._waiting
+        self._buffer(update + 1)
+        plan = replace(
+            self._plan(update, len(agreed.per_rank)),
+            this_rank=agreed.per_rank[self._agreement.rank],
+            all_ranks=agreed.all_ranks,
         )
-        self._prepared = [_pinned(micro_batch) for micro_batch in micro_batches] if self._pin else micro_batches
-        self._agreement.begin(update, len(micro_batches), count_micro_batches(micro_batches))
-        self._next_update += 1
+        self.wait_s += (time.perf_counter_ns() - start) / 1e9
+        return BufferedWindow(plan, micro_batches)
+
+    def _buffer(self, update: int) -> None:
+        self._waiting = self._cut(self._sequences(update, 0, self._size(update)))
+        self._agreement.begin(sum(map(count_micro_batch, self._waiting), WindowCounts()))
+
+    def _stream(self, update: int) -> Window:
+        nominal_units = float(self._global_batch_size * self._config.seq_len)
+        plan = replace(self._plan(update, self._config.world_size), nominal_units=nominal_units)
+        return StreamedWindow(plan, ReadAhead(self._read(update)), count_micro_batch, self._agreement)
+
+    def _read(self, update: int) -> Iterator[MicroBatch]:
+        """Cut this rank's micro-batches of a window one by one; at no time does more than one exist here."""
+        config = self._config
+        round_size = config.micro_batch_size * config.world_size
+        for start in range(0, self._size(update), round_size):
+            begun = time.perf_counter_ns()
+            stop = min(start + round_size, self._size(update))
+            cut = self._cut(self._sequences(update, start, stop))
+            self.wait_s += (time.perf_counter_ns() - begun) / 1e9
+            yield from cut
+
+    def _plan(self, update: int, world_size: int) -> WindowPlan:
+        size = self._size(update)
+        micro_steps = -(-size // (self._config.micro_batch_size * world_size))
+        return WindowPlan(update, micro_steps, world_size=world_size, is_partial=size < self._global_batch_size)
+
+    def _size(self, update: int) -> int:
+        if update == self._full_rows_from:
+            return self._global_batch_size
+        return self._source.window_size(update, self._global_batch_size)
+
+    def _sequences(self, update: int, start: int, stop: int) -> list[Sequence1D]:
+        """Give sequences start .. stop-1 of an update's window over all ranks."""
+        if update == self._full_rows_from:
+            return self._source.full_rows(stop - start, start)
+        return self._source.window(update, self._global_batch_size, start, stop)
+
+    def _cut(self, sequences: list[Sequence1D]) -> list[MicroBatch]:
+        """Lay sequences into this rank's micro-batches; one that would hold none is left to the loop."""
+        config = self._config
+        cut = cut_window(
+            sequences,
+            config.micro_batch_size,
+            config.world_size,
+            self._agreement.rank,
+            config.data.rows,
+            config.seq_len,
+        )
+        real = [micro_batch for micro_batch in cut if micro_batch.sequences]
+        return [_pinned(micro_batch) for micro_batch in real] if config.device == "cuda" else real
 
 
-def count_micro_batches(micro_batches: list[MicroBatch]) -> WindowCounts:
-    """Add up what one rank's micro-batches of a window hold; the unit of a language model is the valid target."""
+def count_micro_batch(micro_batch: MicroBatch) -> WindowCounts:
+    """Count one micro-batch; the unit of a language model is the valid target."""
     return WindowCounts(
-        micro_batches=sum(micro_batch.sequences > 0 for micro_batch in micro_batches),
-        sequences=sum(micro_batch.sequences for micro_batch in micro_batches),
-        valid_tokens=sum(micro_batch.valid_targets for micro_batch in micro_batches),
-        token_slots=sum(micro_batch.token_slots for micro_batch in micro_batches),
-        units=sum(micro_batch.unit_sum for micro_batch in micro_batches),
+        1, micro_batch.sequences, micro_batch.valid_targets, micro_batch.token_slots, micro_batch.unit_sum
     )
 
 

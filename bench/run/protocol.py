@@ -1,18 +1,24 @@
 """The parts of a launch, in order: first update, memory pass, warm-up, timed part, on to the quality update.
 
-All are real updates of one trajectory, numbered from 0 at the initial weights; they differ in what is observed.
+All are real updates of one trajectory, numbered from 0 at the initial weights; they differ in what is observed. The
+validation loss is taken at the parameters that update `quality_updates` starts from, as the training loss of that
+update is, and between two parts. Where that update would fall inside the warm-up or the timed part, the updates up to
+it run before the warm-up, which then runs whole: nothing is evaluated inside the timed part or shortly before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
 
 from bench.errors import BenchError
-from bench.measure.device import MemoryPass
+from bench.measure.device import MemoryPass, Witness
 from bench.measure.profiler import Part, PartName
+from bench.measure.reductions import Reductions
+from bench.run.quality import validation_loss
 from bench.run.workbench import Workbench
 
 MEMORY_UPDATES = 3
@@ -29,8 +35,12 @@ class Observations:
     parts: tuple[Part, ...]
     memory_passes: tuple[MemoryPass, ...]
     """One per update of the memory pass."""
+    reductions: Reductions
+    """Gradient reductions of the memory pass."""
     data_wait_s: float
     """Host time the timed part waited for its windows [s]."""
+    validation_loss: float | None
+    """Held-out loss per valid token over all ranks before update `quality_updates` [nats/token]; None without."""
 
     def part(self, name: PartName) -> Iterator[Part]:
         """Give the parts of this name."""
@@ -43,49 +53,75 @@ def run_protocol(bench: Workbench) -> Observations:
     Raises:
         BenchError: no update was applied, so there is nothing to measure.
     """
-    measure = bench.trial.measure
-    parts = list(_first_updates(bench))
-    bench.feed.want_full_rows()
-    memory_passes = []
-    for _ in range(MEMORY_UPDATES):
-        part, witnessed = _memory_update(bench)
-        parts.append(part)
-        memory_passes.append(witnessed)
-    parts.append(_run(bench, "warmup", measure.warmup_updates))
-    bench.feed.wait_s = 0.0
-    parts.append(_run(bench, "timed", measure.updates))
-    data_wait_s = bench.feed.wait_s
-    if measure.quality_updates:
-        done = sum(len(part.samples) for part in parts)
-        parts.append(_run(bench, "quality", max(0, measure.quality_updates + 1 - done)))
-    return Observations(tuple(parts), tuple(memory_passes), data_wait_s)
+    return _Launch(bench).run()
 
 
-def _run(bench: Workbench, name: PartName, updates: int) -> Part:
-    """Run so many windows between two waits for the device, started together on all ranks."""
-    bench.ranks.barrier()
-    bench.profiler.begin(name, updates)
-    for _ in range(updates):
-        bench.loop.run_window(*bench.feed.next_window())
-    return bench.profiler.end()
+class _Launch:
+    """Run the parts one after the other."""
 
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._parts: list[Part] = []
+        self._memory_passes: list[MemoryPass] = []
+        self._validation_loss: float | None = None
+        self._quality_update = bench.trial.measure.quality_updates or None
 
-def _first_updates(bench: Workbench) -> Iterator[Part]:
-    """Run single updates until one was applied: before that the optimizer has no state to measure."""
-    for _ in range(_FIRST_UPDATES_AT_MOST):
-        part = _run(bench, "first", 1)
-        yield part
-        if part.samples[0].result == "applied":
+    def run(self) -> Observations:
+        bench, measure, quality_update = self._bench, self._bench.trial.measure, self._quality_update
+        self._run_first()
+        bench.feed.want_full_rows()
+        for _ in range(MEMORY_UPDATES):
+            self._run_memory()
+        after_timed = bench.feed.next_update + measure.warmup_updates + measure.updates
+        if quality_update is not None and quality_update < after_timed:
+            self._run("quality", quality_update - bench.feed.next_update)
+        self._run("warmup", measure.warmup_updates)
+        bench.feed.wait_s = 0.0
+        self._run("timed", measure.updates)
+        data_wait_s = bench.feed.wait_s
+        if quality_update is not None and quality_update >= bench.feed.next_update:
+            self._run("quality", quality_update - bench.feed.next_update)
+            self._run("quality", 1)
+        return Observations(
+            tuple(self._parts), tuple(self._memory_passes), bench.reductions, data_wait_s, self._validation_loss
+        )
+
+    def _run(self, name: PartName, updates: int) -> None:
+        """Run so many windows between two waits for the device, started together on all ranks."""
+        bench = self._bench
+        self._validate_when_due()
+        if updates < 1 and name == "quality":
             return
-    raise BenchError(f"none of the first {_FIRST_UPDATES_AT_MOST} updates was applied: nothing can be measured")
+        bench.ranks.barrier()
+        bench.profiler.begin(name, updates)
+        for _ in range(updates):
+            bench.loop.run_window(bench.feed.next_window())
+        self._parts.append(bench.profiler.end())
+
+    def _run_first(self) -> None:
+        """Run single updates until one was applied: before that the optimizer has no state to measure."""
+        for _ in range(_FIRST_UPDATES_AT_MOST):
+            self._run("first", 1)
+            if self._parts[-1].samples[0].result == "applied":
+                return
+        raise BenchError(f"none of the first {_FIRST_UPDATES_AT_MOST} updates was applied: nothing can be measured")
+
+    def _run_memory(self) -> None:
+        """Run one update under the witness, which slows it; its time is kept but never used."""
+        self._validate_when_due()
+        with _witness(self._bench) as witness, self._bench.reductions:
+            self._run("memory", 1)
+        self._memory_passes.append(witness.result())
+
+    def _validate_when_due(self) -> None:
+        if self._bench.feed.next_update == self._quality_update and self._validation_loss is None:
+            self._validation_loss = validation_loss(self._bench)
 
 
-def _memory_update(bench: Workbench) -> tuple[Part, MemoryPass]:
-    """Run one update under the witness, which slows it; its time is kept but never used."""
+def _witness(bench: Workbench) -> AbstractContextManager[Witness]:
+    """Make the witness of one update. The lists end here: held longer, they would keep the old gradients alive."""
     states = [value for state in bench.optimizer.state.values() for value in state.values() if torch.is_tensor(value)]
     gradients = [parameter.grad for parameter in bench.model.parameters() if parameter.grad is not None]
     alive = [*bench.model.parameters(), *bench.model.buffers(), *gradients, *states]
     kept_on_host = [state["step"] for state in bench.optimizer.state.values() if torch.is_tensor(state.get("step"))]
-    with bench.device.witness(alive, kept_on_host) as witness:
-        part = _run(bench, "memory", 1)
-    return part, witness.result()
+    return bench.device.witness(alive, kept_on_host)

@@ -7,14 +7,17 @@ import math
 import os
 import platform
 import socket
+import sys
 from typing import Any
 
 import psutil
 import torch
+from torch import nn
 
 import bench as package
+from bench.loop import batch_coupled_layers, parameters_checksum, random_layers
 from bench.loop.switches import read_switches
-from bench.measure.cpu import cpu_model, host_peak_rss_bytes
+from bench.measure.host import cpu_model, host_peak_rss_bytes
 from bench.measure.profiler import Part, UpdateSample
 from bench.measure.versions import cudnn_version, nccl_version
 from bench.run.protocol import MEMORY_UPDATES, Observations
@@ -39,6 +42,7 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "gradient_dtype": gradient_dtype(bench.model),
         "corpus_hash": bench.corpus.content_hash,
         "corpus_sequences": bench.source.num_sequences,
+        "flags": doubts(bench.model),
         "vocab_size": PRESETS[bench.trial.config.model.preset].vocab_size,
         **read_switches(),
         "autocast_dtype": _dtype_name(bench.loop.precision.autocast_dtype),
@@ -64,6 +68,14 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
     }
 
 
+def doubts(model: nn.Module) -> list[str]:
+    """Flag a model for which accumulation is not a larger batch; says on screen (the log) which layers [one rank]."""
+    found = {"batch_coupled": batch_coupled_layers(model), "random_layers": random_layers(model)}
+    for sentence in [sentence for sentences in found.values() for sentence in sentences]:
+        sys.stderr.write(f"not equal to a larger batch: {sentence}\n")
+    return [flag for flag, sentences in found.items() if sentences]
+
+
 def measured_columns(bench: Workbench, observed: Observations, train_losses: dict[int, float | None]) -> dict[str, Any]:
     """State what the launch measured; `train_losses` maps update to loss over all ranks [one rank]."""
     timed = next(observed.part("timed"))
@@ -76,8 +88,9 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
     gradients = [parameter.grad for parameter in bench.model.parameters() if parameter.grad is not None]
     states = [value for state in bench.optimizer.state.values() for value in state.values() if torch.is_tensor(value)]
     host_reads = [witnessed.host_reads for witnessed in observed.memory_passes]
+    quality_updates = bench.trial.measure.quality_updates
     return {
-        "micro_batches": sum(count.micro_batches for count in counts),
+        "micro_batches": sum(sample.micro_steps_run for sample in samples),
         "sequences": sum(count.sequences for count in counts),
         "valid_tokens": sum(count.valid_tokens for count in counts),
         "token_slots": sum(count.token_slots for count in counts),
@@ -102,10 +115,21 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "host_peak_rss_bytes": host_peak_rss_bytes(),
         "alloc_retries": allocator.retries,
         "alloc_ooms": allocator.ooms,
-        "final_train_loss": train_losses.get(bench.trial.measure.quality_updates)
-        if bench.trial.measure.quality_updates
-        else None,
+        **sync_columns(bench, observed),
+        "parameters_checksum": parameters_checksum(bench.model),
+        "final_train_loss": train_losses.get(quality_updates) if quality_updates else None,
+        "validation_loss": observed.validation_loss,
     }
+
+
+def sync_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
+    """State how often gradients were synchronised, from the reductions counted; all ranks call it together."""
+    if bench.ranks.world_size == 1:
+        return {"gradient_sync_rounds_per_update": 0.0, "gradient_sync_buckets": None}
+    counted = observed.reductions
+    buckets = int(bench.ranks.max([counted.most_per_micro_step])[0])
+    rounds = sum(counted.per_update) / len(counted.per_update) / buckets if buckets else 0.0
+    return {"gradient_sync_rounds_per_update": rounds, "gradient_sync_buckets": buckets}
 
 
 def update_rows(observed: Observations, train_losses: dict[int, float | None]) -> list[dict[str, Any]]:
@@ -128,7 +152,7 @@ def _update_row(
         "update": sample.update,
         "phase": part.name,
         "seconds": sample.seconds,
-        "micro_batches": sample.counts.micro_batches,
+        "micro_batches": sample.micro_steps_run,
         "sequences": sample.counts.sequences,
         "valid_tokens": sample.counts.valid_tokens,
         "token_slots": sample.counts.token_slots,
@@ -158,13 +182,15 @@ def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, floa
     the timed part must be what the configuration says.
     """
     config = bench.trial.config
+    diverged = bench.ranks.diverged_parameters(bench.model)  # first, since every rank must come here
     for part in observed.parts:
         for sample in part.samples:
             loss = losses[sample.update]
             if sample.result == "applied" and loss is not None and not math.isfinite(loss):
                 return f"the loss of update {sample.update} is {loss}"
-            if sample.micro_steps_run != (0 if sample.plan.is_empty else sample.plan.micro_steps):
-                return f"update {sample.update} ran {sample.micro_steps_run} of {sample.plan.micro_steps} micro-steps"
+            planned = sample.counts.micro_batches
+            if sample.micro_steps_run != planned and not sample.plan.is_empty:
+                return f"update {sample.update} ran {sample.micro_steps_run} micro-steps of {planned}"
     samples = next(observed.part("timed")).samples
     if samples and not any(sample.result == "applied" for sample in samples):
         return "no update of the timed part was applied"
@@ -172,10 +198,12 @@ def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, floa
     sequences = sum(counts.sequences for counts in total)
     if config.data.sequences_per_epoch is None and sequences != len(samples) * (config.global_batch_size or 0):
         return f"{len(samples)} updates took {sequences} sequences, not {config.global_batch_size} each"
-    fixed_width = config.data.rows != "ragged" and config.world_size == 1
+    fixed_width = config.data.rows != "ragged"
     slots = sum(counts.token_slots for counts in total)
     if fixed_width and slots != sequences * config.seq_len:
         return f"{sequences} sequences took {slots} token slots, not {config.seq_len} each"
+    if diverged:
+        return f"the ranks hold different parameters after the last update: {', '.join(diverged[:3])}, ..."
     return None
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
-from bench.loop.agreement import Agreement, GlooAgreement, SingleRankAgreement
+from bench.loop import Agreement, GlooAgreement, SingleRankAgreement, diverged_parameters
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Ranks:
         if world_size == 1:
             return cls(rank, world_size, None)
         # A host need not be able to resolve its own name: ranks of one machine meet on loopback.
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback_interface())
         timeout = timedelta(seconds=timeout_s)
         dist.init_process_group(
             "nccl" if device_type == "cuda" else "gloo",
@@ -39,11 +42,13 @@ class Ranks:
         )
         return cls(rank, world_size, dist.new_group(backend="gloo", timeout=timeout))
 
-    def agreement(self, full_sequences: int) -> Agreement:
+    def agreement(self) -> Agreement:
         """Make the agreement on windows."""
-        if self.host_group is None:
-            return SingleRankAgreement(full_sequences)
-        return GlooAgreement(full_sequences, self.host_group)
+        return SingleRankAgreement() if self.host_group is None else GlooAgreement(self.host_group)
+
+    def diverged_parameters(self, model: nn.Module) -> list[str]:
+        """Name the parameters that are not bit-equal on all ranks."""
+        return [] if self.host_group is None else diverged_parameters(model, self.host_group)
 
     def barrier(self) -> None:
         """Wait for all ranks, on the hosts."""
@@ -52,9 +57,22 @@ class Ranks:
 
     def sum(self, values: list[float]) -> list[float]:
         """Add up each value over the ranks, on the hosts, in float64."""
+        return self._reduce(values, dist.ReduceOp.SUM)
+
+    def max(self, values: list[float]) -> list[float]:
+        """Find the largest of each value over the ranks, on the hosts, in float64."""
+        return self._reduce(values, dist.ReduceOp.MAX)
+
+    def _reduce(self, values: list[float], operation: Any) -> list[float]:
         if self.host_group is None:
             return values
         total = torch.tensor(values, dtype=torch.float64)
-        dist.all_reduce(total, group=self.host_group)
+        dist.all_reduce(total, operation, group=self.host_group)
         result: list[float] = total.tolist()
         return result
+
+
+def loopback_interface() -> str:
+    """Name the loopback interface: lo on Linux, lo0 on macOS."""
+    names = [name for _, name in socket.if_nameindex()]
+    return next((name for name in ("lo", "lo0") if name in names), "lo")

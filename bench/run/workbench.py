@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, AdamW, Optimizer
 
 from bench.loop import AccumulationLoop, DdpGradientSync, GradientSync, Observer, Observers, Precision, make_schedule
@@ -16,6 +15,7 @@ from bench.measure.cpu import CpuDevice
 from bench.measure.cuda import CudaDevice
 from bench.measure.device import Device
 from bench.measure.profiler import Profiler
+from bench.measure.reductions import Reductions
 from bench.run.feed import Feed
 from bench.run.ranks import Ranks
 from bench.run.trial_file import TrialFile
@@ -40,6 +40,8 @@ class Workbench:
     loop: AccumulationLoop
     feed: Feed
     profiler: Profiler
+    reductions: Reductions
+    """Counts gradient reductions where it is entered."""
     corpus: Corpus
     source: SequenceSource
 
@@ -67,7 +69,7 @@ def build_workbench(trial: TrialFile, ranks: Ranks, device: Device, watchers: li
     )
     set_switches(config.amp_mode)
     optimizer = make_optimizer(model, config.optimizer)
-    profiler = Profiler(device)
+    profiler, reductions = Profiler(device), Reductions()
     loop = AccumulationLoop(
         _gradient_sync(model, ranks, config.gradient_sync, device.kind),
         optimizer,
@@ -78,11 +80,10 @@ def build_workbench(trial: TrialFile, ranks: Ranks, device: Device, watchers: li
         schedule=make_schedule(
             optimizer, config.schedule.name, config.schedule.lr_warmup_updates, config.schedule.total_updates
         ),
-        observer=Observers(*watchers, profiler),
+        observer=Observers(*watchers, reductions, profiler),
     )
-    assert config.global_batch_size is not None, "the trial is resolved"
-    feed = Feed(source, config, ranks.rank, ranks.agreement(config.global_batch_size))
-    return Workbench(trial, ranks, device, model, optimizer, loop, feed, profiler, corpus, source)
+    feed = Feed(source, config, ranks.agreement())
+    return Workbench(trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, corpus, source)
 
 
 _IMPLEMENTATION_FLAGS: dict[str, dict[str, bool]] = {
@@ -110,5 +111,4 @@ def _gradient_sync(model: nn.Module, ranks: Ranks, when: str, device_type: str) 
     if ranks.world_size == 1:
         return GradientSync(model)
     device_ids = [torch.cuda.current_device()] if device_type == "cuda" else None
-    ddp = DistributedDataParallel(model, device_ids=device_ids)
-    return DdpGradientSync(ddp, ranks.world_size, "every" if when == "every" else "last")
+    return DdpGradientSync(model, "every" if when == "every" else "last", device_ids=device_ids)

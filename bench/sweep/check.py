@@ -52,10 +52,13 @@ def check_one_trial(document: dict[str, Any]) -> tuple[SweepSpec | None, list[Fa
     broken = {fault.location for fault in faults}
     faults += [fault for fault in axes_faults(document) if fault.location not in broken]
     faults += _batch_faults(document)
-    faults += _skip_faults(document)
     faults += _base_faults(document, broken)
-    if spec is not None and not faults:
-        faults += product_faults(spec)
+    expands = spec is not None and not faults
+    in_axes = [fault.location for fault in faults if fault.location[:1] == ("axes",)]
+    faults += _skip_faults(document, {str(location[1]) for location in in_axes if len(location) > 1})
+    if spec is not None and expands:
+        known = {fault.location[:2] for fault in faults}
+        faults += [fault for fault in product_faults(spec) if fault.location[:2] not in known]
     return (None, faults) if faults else (spec, [])
 
 
@@ -100,8 +103,8 @@ def _batch_faults(document: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault((part, key), problem, "Keep one of the two", value)
 
 
-def _skip_faults(document: Mapping[str, Any]) -> Iterator[Fault]:
-    """A skip rule speaks of axes and of values that they have."""
+def _skip_faults(document: Mapping[str, Any], doubtful: set[str]) -> Iterator[Fault]:
+    """A skip rule speaks of axes and of values that they have. `doubtful` axes have faults of their own."""
     rules = document.get("skip")
     axes = section(document, "axes")
     for number, rule in enumerate(rules if isinstance(rules, list) else []):
@@ -111,8 +114,13 @@ def _skip_faults(document: Mapping[str, Any]) -> Iterator[Fault]:
             if name not in field_paths():
                 yield unknown_key(location, (*axes, *_DERIVED_KEYS))
             elif name in axes:
-                yield from _skip_value_faults(location, name, wanted, axes[name])
-            elif name not in _DERIVED_KEYS and not any(name.startswith(f"{axis}.") for axis in axes):
+                if name not in doubtful:
+                    yield from _skip_value_faults(location, name, wanted, axes[name])
+            elif (
+                doubtful <= {*field_paths()}
+                and name not in _DERIVED_KEYS
+                and not any(name.startswith(f"{axis}.") for axis in axes)
+            ):
                 problem = "is the same in every trial: it is no axis of this sweep"
                 yield Fault(location, problem, f"Name an axis: {', '.join(axes)}", wanted)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bench.sweep.expand import same_value
 from bench.sweep.faults import Fault, Location
 from bench.sweep.fields import TrialConfig
 from bench.sweep.keys import keys_at, unknown_key
@@ -53,7 +52,7 @@ def _is_given(base: Mapping[str, Any], name: str) -> bool:
 
 
 def _axis_values_faults(name: str, values: list[Any]) -> Iterator[Fault]:
-    seen: list[Any] = []
+    seen: set[tuple[bool, Any]] = set()
     for position, value in enumerate(values):
         location: Location = ("axes", name, position)
         if isinstance(value, list):
@@ -71,9 +70,10 @@ def _axis_values_faults(name: str, values: list[Any]) -> Iterator[Fault]:
             yield from (_axis_value_fault(name, location, error) for error in failure.errors(include_url=False))
             continue
         checked = value_at(config, name)
-        if any(same_value(checked, other) for other in seen):
+        once = (isinstance(checked, bool), checked)  # true is not 1, but 1 is 1.0
+        if once in seen:
             yield Fault(location, f"is listed twice in axes.{name}", "Remove one of the two", value)
-        seen.append(checked)
+        seen.add(once)
 
 
 def _axis_value_fault(name: str, location: Location, error: Any) -> Fault:

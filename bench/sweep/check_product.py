@@ -54,9 +54,11 @@ def _unused_rules(sweep: Sweep) -> Iterator[Fault]:
 def _nothing_left(spec: SweepSpec, reasons: list[str]) -> Fault:
     """Say that no trial is left, and the most frequent reason."""
     batch = spec.base.global_batch_size
-    if batch is not None and all(reason.startswith("global_batch_size = ") for reason in reasons):
+    asked = {rule.reason for rule in spec.skip}
+    ours = [reason for reason in reasons if reason not in asked]
+    if batch is not None and ours and all(reason.startswith("global_batch_size = ") for reason in ours):
         problem = "is not a multiple of micro_batch_size x world_size in any combination"
-        _, _, advice = reasons[0].rstrip(".").partition(". Use ")
+        _, _, advice = ours[0].rstrip(".").partition(". Use ")
         return Fault(("base", "global_batch_size"), problem, f"For the first combination, use {advice}", batch)
     most = max(reasons, key=reasons.count)
     same = reasons.count(most)

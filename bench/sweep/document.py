@@ -14,9 +14,26 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.reader import ReaderError
-from ruamel.yaml.tokens import AliasToken, AnchorToken, TagToken
+from ruamel.yaml.tokens import (
+    AliasToken,
+    AnchorToken,
+    BlockEndToken,
+    BlockMappingStartToken,
+    BlockSequenceStartToken,
+    FlowMappingEndToken,
+    FlowMappingStartToken,
+    FlowSequenceEndToken,
+    FlowSequenceStartToken,
+    TagToken,
+)
 
 from bench.sweep.faults import Location, dotted
+
+DEEPEST = 30
+"""Sections within sections that are read."""
+
+_OPENING = (BlockMappingStartToken, BlockSequenceStartToken, FlowMappingStartToken, FlowSequenceStartToken)
+_CLOSING = (BlockEndToken, FlowMappingEndToken, FlowSequenceEndToken)
 
 LinedSentence = tuple[int, str]
 """Line number, counted from 1, and what is wrong there."""
@@ -34,8 +51,11 @@ class Document:
     def line(self, location: Location) -> int:
         """Find the line of a key or list item; of the nearest section around it when it is missing."""
         line, part = 1, self.positioned
-        for key in location:
-            if isinstance(part, CommentedMap) and key in part:
+        for name in location:
+            key: Any = name
+            if isinstance(part, CommentedMap):
+                key = next((its for its in part if str(its) == str(key)), None)
+            if isinstance(part, CommentedMap) and key is not None:
                 line = part.lc.key(key)[0] + 1
             elif isinstance(part, CommentedSeq) and isinstance(key, int) and key < len(part):
                 line = part.lc.item(key)[0] + 1
@@ -67,8 +87,6 @@ def read_document(text: str) -> tuple[Document | None, list[LinedSentence]]:
         return None, [(line, f"This is not YAML: character U+{_code(error.character):04X} is not allowed. Remove it.")]
     except (YAMLError, ValueError) as error:
         return None, [(1, f"This is not YAML: {' '.join(str(error).split())}. See sweeps/quickstart.yaml.")]
-    except RecursionError:
-        return None, [(1, "Sections are nested too deeply. A sweep file needs five levels at most.")]
 
 
 def _code(character: int | str) -> int:
@@ -76,9 +94,14 @@ def _code(character: int | str) -> int:
 
 
 def _machinery(text: str) -> Iterator[LinedSentence]:
-    """Find anchors, aliases, tags and merge keys."""
+    """Find anchors, aliases, tags and merge keys, and stop at a depth no sweep has, where parsing gets slow."""
     words = {AnchorToken: "an anchor (&)", AliasToken: "an alias (*)", TagToken: "a tag (!)"}
+    depth = 0
     for token in YAML(typ="rt", pure=True).scan(text):
+        depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
+        if depth > DEEPEST:
+            yield token.start_mark.line + 1, "Sections are nested too deeply. A sweep file needs five levels at most."
+            return
         line = token.start_mark.line + 1
         if type(token) in words:
             yield line, f"A sweep file may not use {words[type(token)]}. Write the value out where it is needed."

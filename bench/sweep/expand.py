@@ -39,15 +39,15 @@ def expand(sweep: Sweep, facts: MachineFacts) -> list[Trial | Skipped]:
         SweepFileError: Two combinations are the same trial.
     """
     entries: list[Trial | Skipped] = []
-    first_label: dict[str, str] = {}
+    first_values: dict[str, AxisValues] = {}
     for values, given in combinations(sweep):
         config = resolve(given, facts.device)
         name = trial_id(config)
-        label = label_of(values)
-        if name in first_label:
-            what = f"{sweep.path or sweep.name}: axes: {first_label[name]!r} and {label!r} are the same trial here"
+        if name in first_values:
+            labels = f"{label_of(first_values[name])!r} and {label_of(values)!r}"
+            what = f"{sweep.path or sweep.name}: axes: {labels} are the same trial here"
             raise SweepFileError([f"{what} ({name}). Remove one of the two."])
-        first_label[name] = label
+        first_values[name] = values
         reason = _reason_to_skip(sweep, values, given, config, facts)
         entries.append(Trial(name, config, values) if reason is None else Skipped(name, config, reason, values))
     return entries
@@ -68,7 +68,9 @@ def _reason_to_skip(
         if rule_matches(rule, dict(values), resolved):
             return rule.reason
     # The settings as given: resolving fills numbers in that nobody asked for.
-    for contradiction in contradictions(given.model_copy(update={"global_batch_size": resolved.global_batch_size})):
+    if given.global_batch_size is None:
+        given = given.model_copy(update={"global_batch_size": resolved.global_batch_size})
+    for contradiction in contradictions(given):
         return contradiction.sentence()
     return _repeats_another(sweep, resolved) or _lacks(resolved, facts)
 

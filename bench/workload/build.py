@@ -60,8 +60,8 @@ def init_weights(model: nn.Module, num_layers: int, generator: torch.Generator) 
     """Give every parameter its initial value, as GPT-2: normal(0, 0.02) matrices, zero biases, norms of one.
 
     The layers that write to the residual stream (`project_out`) are scaled by 1/sqrt(2 * layers), so that its variance
-    does not grow with depth. Values are drawn in float32 and rounded to the parameter's
-    dtype: not every torch version draws the same numbers in 16 bits.
+    does not grow with depth. Values are drawn in float32 and rounded to the parameter's dtype: not every torch version
+    draws the same numbers in 16 bits.
     """
     for name, parameter in model.named_parameters():
         if name.endswith(".bias"):

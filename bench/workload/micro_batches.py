@@ -40,8 +40,11 @@ class MicroBatch:
     unit_sum: float
     """Its share of the window's denominator in the loss's own unit; valid targets for language models [this rank]."""
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> MicroBatch:
-        """Copy the two tensors to a device; the counts stay."""
+    def to(self, device: torch.device | str, non_blocking: bool = True) -> MicroBatch:
+        """Copy the two tensors to a device, by default without waiting for the copy; the counts stay.
+
+        A copy from page-locked memory that the host waits for would drain the GPU's queue at every micro-batch.
+        """
         return replace(
             self,
             inputs=self.inputs.to(device, non_blocking=non_blocking),

@@ -34,6 +34,8 @@ MICRO = "  micro_batch_size: [1, 2, 4]\n"
 AMP = "  amp_mode: [fp32, bf16]\n"
 SKIP = '{when: {amp_mode: bf16, micro_batch_size: 4}, reason: "not wanted"}'
 
+MOST_MESSAGES = 1
+
 MISTAKES = [
     # replace, by, line, what the message must say
     ("seq_len: 32", "seq_length: 32", 7, ["base.seq_length is not a known key", "Did you mean seq_len?"]),
@@ -60,7 +62,12 @@ MISTAKES = [
     ("lr: 1.0e-3", "momentum: 0.9", 9, ["momentum = 0.9 has no effect with optimizer adamw", "optimizer.name sgd"]),
     ("{name: adamw, lr: 1.0e-3}", "{name: sgd, beta2: 0.9}", 9, ["beta2 = 0.9 has no effect", "adamw"]),
     ("{name: constant}", "{name: cosine}", 10, ["base.schedule.name = cosine needs", "total_updates, such as"]),
-    ("{name: constant}", "{name: constant, total_updates: 9}", 10, ["total_updates = 9 has no effect", "linear or cosine"]),
+    (
+        "{name: constant}",
+        "{name: constant, total_updates: 9}",
+        10,
+        ["total_updates = 9 has no effect", "linear or cosine"],
+    ),
     (
         "{name: constant}",
         "{name: linear, lr_warmup_updates: 9, total_updates: 9}",
@@ -74,13 +81,28 @@ MISTAKES = [
         6,
         ["tail = drop leaves no update", "7 sequences", "global batch of 8"],
     ),
-    ("rows: ragged", "sequences_per_epoch: 1000000", 6, ["sequences_per_epoch = 1000000 has no effect", "216 sequences"]),
+    (
+        "rows: ragged",
+        "sequences_per_epoch: 1000000",
+        6,
+        ["sequences_per_epoch = 1000000 has no effect", "216 sequences"],
+    ),
     ("rows: ragged", "tokens: a.bin", 6, ["base.data.tokens = a.bin is a second source", "Keep one of"]),
     ("corpus: stdlib", "tokens: a.bin", 6, ["base.data.rows = ragged needs to know where a document ends", "packed"]),
     ("corpus: stdlib", "end_of_text: 3", 6, ["end_of_text = 3 has no effect without data.tokens"]),
     ("corpus: stdlib", "synthetic: {vocab_size: 999}", 6, ["vocab_size = 999 is more ids than gpt2-nano", "257"]),
-    ("corpus: stdlib", "synthetic: {mean_tokens: 3, min_tokens: 4}", 6, ["min_tokens = 4 is more than mean_tokens = 3"]),
-    ("  seq_len: 32", "  gradient_sync: every", 7, ["gradient_sync = every has no effect with one rank", "world_size 2"]),
+    (
+        "corpus: stdlib",
+        "synthetic: {mean_tokens: 3, min_tokens: 4}",
+        6,
+        ["min_tokens = 4 is more than mean_tokens = 3"],
+    ),
+    (
+        "  seq_len: 32",
+        "  gradient_sync: every",
+        7,
+        ["gradient_sync = every has no effect with one rank", "world_size 2"],
+    ),
     ("  seq_len: 32", "  activation_checkpointing: yes", 7, ["= yes is text", "Write true or false"]),
     ("  seq_len: 32", "  amp_mode: bf16", 7, ["base.amp_mode = bf16 has no effect: axes.amp_mode", "Remove one"]),
     (AMP, "  param_dtype: [fp32, bf16]\n  amp_modes: [fp32]\n", 14, ["axes.amp_modes", "Did you mean amp_mode?"]),
@@ -89,14 +111,24 @@ MISTAKES = [
     (AMP, AMP + "  seed: 3\n", 14, ["axes.seed = 3 is a number, not a list", "Write [3]"]),
     (AMP, AMP + "  seed: {max: 3}\n", 14, ["axes.seed = {max: 3}", "not a list"]),
     (AMP, AMP + "  seed: [1, 2, 1]\n", 14, ["axes.seed[2] = 1 is listed twice"]),
-    (AMP, AMP + "  optimizer.lr: [0.001, 1e-3]\n", 14, ["axes.optimizer.lr[1] = 0.001 is listed twice"]),
+    (
+        AMP,
+        AMP + "  optimizer.weight_decay: [0.1, 1e-1]\n",
+        14,
+        ["axes.optimizer.weight_decay[1] = 0.1 is listed twice"],
+    ),
     (AMP, AMP + "  device: [auto, cpu]\n", 14, ["axes.device[0] = auto becomes cpu or cuda", "List cpu and cuda"]),
     (AMP, AMP + "  accumulation_steps: [1]\n", 14, ["accumulation_steps = [1] is given beside", "Keep one"]),
     (BATCH, BATCH + "  accumulation_steps: 2\n", 9, ["accumulation_steps = 2 is given beside", "Keep one"]),
     (BATCH, "", 4, ["base says nothing about the size of an update", "Add global_batch_size"]),
-    (MICRO, "  micro_batch_size: [3, 16]\n", 8, ["global_batch_size = 8 is not a multiple", "2 or 4", "6 or 9"]),
+    (AMP, AMP + "  world_size: [3, 5]\n", 8, ["global_batch_size = 8 is not a multiple", "6 or 9"]),
     (MICRO, "  seed: [1]\n", 15, ["micro_batch_size = 4 is the same in every trial", "Name an axis: seed, amp_mode"]),
-    ("amp_mode: bf16,", "amp_mode: fp16,", 15, ["skip[0].when.amp_mode = fp16 is no value of axes.amp_mode", "fp32, bf16"]),
+    (
+        "amp_mode: bf16,",
+        "amp_mode: fp16,",
+        15,
+        ["skip[0].when.amp_mode = fp16 is no value of axes.amp_mode", "fp32, bf16"],
+    ),
     ("amp_mode: bf16,", "amp_mod: bf16,", 15, ["skip[0].when.amp_mod is not a known key", "Did you mean amp_mode?"]),
     ("amp_mode: bf16,", "accumulation_steps: 5,", 15, ["selects no trial", "remove the rule"]),
     (SKIP, "{when: {}, reason: x}", 15, ["skip[0].when = {} is empty"]),
@@ -123,7 +155,7 @@ MISTAKES = [
     ("  seq_len: 32", "\tseq_len: 32", 7, ["not YAML", "a tab", "Indent with spaces"]),
     ("seq_len: 32", "seq_len: 32: 64", 7, ["not YAML", "a colon"]),
     ("[1, 2, 4]", "[1, 2, 4", 13, ["not YAML", "Close it with ]"]),
-    ("name: good", 'name: "good', 3, ["not YAML", "Close the quote"]),
+    ('"not wanted"', '"not wanted', 15, ["not YAML", "Close the quote"]),
     ("name: good", "name: g\x07ood", 3, ["not YAML", "U+0007"]),
     ("measure: {", "---\nmeasure: {", 16, ["not YAML", "a second document"]),
 ]
@@ -156,18 +188,14 @@ def test_a_mistake_is_reported_with_its_line_and_a_way_out(
     """One mistake gives one message, on its line, that says what, with the value, and what to do."""
     assert GOOD.count(old) == 1
     path = write(tmp_path, GOOD.replace(old, new))
-    about_this = [fault for fault in faults_of(path) if fault.startswith(f"{path}:{line}: ")]
-    assert any(all(word in fault for word in words) for fault in about_this), faults_of(path)
-    for fault in faults_of(path):
+    faults = faults_of(path)
+    about_this = [fault for fault in faults if fault.startswith(f"{path}:{line}: ")]
+    assert any(all(word in fault for word in words) for fault in about_this), faults
+    assert len(faults) <= MOST_MESSAGES, "one mistake drags others behind it"
+    for fault in faults:
         assert "Input should" not in fault
         assert "Extra inputs" not in fault
         assert fault.endswith((".", "?"))
-
-
-def test_most_mistakes_give_exactly_one_message(tmp_path: Path) -> None:
-    """No mistake drags others behind it, except where it changes what another line means."""
-    counts = [len(faults_of(write(tmp_path, GOOD.replace(old, new)))) for old, new, _, _ in MISTAKES]
-    assert counts.count(1) >= 0.85 * len(counts)
 
 
 def test_five_mistakes_are_reported_together(tmp_path: Path) -> None:
@@ -196,6 +224,7 @@ def test_five_mistakes_are_reported_together(tmp_path: Path) -> None:
         (b"hello\n", ["not one value"]),
         (b"format: 1\nname: caf\xe9\n", [":2: ", "not utf-8", "0xe9", "save it as utf-8"]),
         (b"[" * 5000, ["nested too deeply"]),
+        (b"{a: " * 5000, ["nested too deeply"]),
     ],
 )
 def test_a_file_that_is_no_sweep_is_told_what_it_is(tmp_path: Path, content: bytes, words: list[str]) -> None:
@@ -238,9 +267,9 @@ def test_a_file_without_permission_says_so(tmp_path: Path) -> None:
 
 def test_too_many_combinations_are_refused_before_they_are_made(tmp_path: Path) -> None:
     """A product that would take weeks is a slip."""
-    many = ", ".join(str(number) for number in range(4000))
+    many = ", ".join(str(number) for number in range(2000))
     path = write(tmp_path, GOOD.replace("[fp32, bf16]", f"[fp32, bf16]\n  seed: [{many}]"))
-    assert any("24,000 combinations" in fault and "10,000" in fault for fault in faults_of(path))
+    assert any("12,000 combinations" in fault and "10,000" in fault for fault in faults_of(path))
 
 
 def test_numbers_read_as_yaml_1_2_says(tmp_path: Path) -> None:

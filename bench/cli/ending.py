@@ -1,0 +1,29 @@
+"""How commands that run trials end: the table, then where everything is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+def show_end(folder: Path, draw: bool) -> None:
+    """Print the folder's table on stdout, draw its plot when asked, and say where both are."""
+    from bench.cli.options import terminal_color, terminal_width
+    from bench.errors import BenchError
+    from bench.report.select import load_results
+    from bench.report.table import render
+
+    frame = load_results([folder])
+    click.echo(render(frame, "table", (), width=terminal_width(), color=terminal_color()), nl=False)
+    click.echo(f"\nresults  {folder / 'results.parquet'}")
+    if not draw:
+        return
+    from bench.report.plot import plot_memory_throughput
+
+    try:
+        pictures = plot_memory_throughput(frame, folder / "plots")
+    except BenchError as error:
+        click.echo(f"no plot: {error}")
+    else:
+        click.echo(f"plot     {pictures[0]}")

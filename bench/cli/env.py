@@ -1,0 +1,187 @@
+"""`bench env`: what is here, what works, what does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+
+@click.command()
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="Say what works for trials on this device; `cpu` says that a GPU in this machine is not meant.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Text for people, or one JSON object in base units (bytes, MHz), null for what is not known.",
+)
+@click.pass_context
+def env(ctx: click.Context, device: str, output_format: str) -> None:
+    """Say what is here, what works and what does not.
+
+    Looks at the processor, memory, torch, the driver, each GPU and who else is on it, and the folder of prepared
+    corpora. Runs no trial; where torch can use a GPU, each adds up two numbers. Exits with 5, and the cure, where a GPU
+    is here or asked for and torch cannot use it. Put its output into a bug report.
+
+    \b
+    Example:
+      bench env
+    """
+    from bench.errors import EnvironmentFault
+    from bench.run.machine_report import report_machine
+
+    report = report_machine(device)
+    if output_format == "json":
+        click.echo(json.dumps(report, indent=1))
+    else:
+        width = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
+        click.echo("\n".join(_text(report, width)))
+    if report["fault"] is not None:
+        click.echo(err=True)
+        raise EnvironmentFault(report["fault"])
+    ctx.exit(0)
+
+
+def _text(report: dict[str, Any], width: int) -> Iterator[str]:
+    """Write the report for people, lines no longer than the terminal."""
+    yield f"This machine: {report['hostname']}"
+    for label, text in _facts(report):
+        yield from _wrap(f"  {label:<8}  ", text, width)
+    yield ""
+    yield "What works"
+    for item in report["works"]:
+        yield from _wrap(f"  {'yes' if item['works'] else 'no':<3}  {item['what']}: ", item["why"], width, hang=7)
+    yield ""
+    if report["fault"] is not None:
+        yield "No trial can start: see the error below."
+    else:
+        asked, device = report["device_asked"], {"cpu": "the CPU", "cuda": "the GPU"}[report["device"]]
+        yield f"A sweep with device: {asked} runs on {device} here."
+
+
+def _facts(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give label and sentence of each thing that is here."""
+    yield "CPU", _cpu(report)
+    yield "memory", _memory(report)
+    yield "system", f"{report['platform']}"
+    yield "Python", f"{report['python_version']}, bench {report['bench_version']}"
+    yield "torch", _torch(report)
+    yield "driver", _driver(report)
+    if not report["gpus"]:
+        files = ", ".join(report["device_files"])
+        yield "GPUs", f"none listed, but there is {files}" if files else "none"
+    for gpu in report["gpus"]:
+        yield "GPU" if gpu["index"] is None else f"GPU {gpu['index']}", _gpu(gpu)
+    if report["cuda_visible_devices"] is not None:
+        yield "visible", f"CUDA_VISIBLE_DEVICES={report['cuda_visible_devices_meaning']}"
+    yield "ranks", "start by " + " or ".join(sorted(set(report["start_methods"]) & {"forkserver", "spawn"}))
+    yield "corpora", _corpora(report)
+
+
+def _cpu(report: dict[str, Any]) -> str:
+    usable, all_cores, limit = report["cpu_count"], report["cpu_count_of_machine"], report["cpu_limit_cores"]
+    cores = f"{usable} core{'s' if usable != 1 else ''}"
+    if all_cores and all_cores != usable:
+        cores += f" usable of {all_cores}"
+    if limit is not None:
+        cores += f", limited to the time of {limit:g}"
+    return f"{report['cpu_model']}, {cores}"
+
+
+def _memory(report: dict[str, Any]) -> str:
+    from bench.units import format_bytes
+
+    text = f"{format_bytes(report['memory_bytes'])}, of which {format_bytes(report['memory_available_bytes'])} free"
+    limit = report["memory_limit_bytes"]
+    return text if limit is None else f"{text}; this container may use {format_bytes(limit)}"
+
+
+def _torch(report: dict[str, Any]) -> str:
+    if report["torch_version"] is None:
+        return f"none: {report['torch_problem']}"
+    if report["cuda_version"] is None:
+        return f"{report['torch_version']}, a build for the CPU alone"
+    text = f"{report['torch_version']}, built for CUDA {report['cuda_version']}"
+    if report["cudnn_version"] is not None:
+        text += f", cuDNN {report['cudnn_version']}"
+    return f"{text}, NCCL {report['nccl_version'] or 'missing'}"
+
+
+def _driver(report: dict[str, Any]) -> str:
+    if report["driver_version"] is None:
+        return report["nvml_problem"] or "of unknown version"
+    text = f"NVIDIA {report['driver_version']}"
+    if report["driver_cuda_version"] is not None:
+        text += f", for CUDA up to {report['driver_cuda_version']}"
+    return f"{text}; {report['nvml_problem']}" if report["nvml_problem"] else text
+
+
+def _gpu(gpu: dict[str, Any]) -> str:
+    from bench.units import format_bytes
+
+    parts = [gpu["name"] or "name not told"]
+    if gpu["total_bytes"] is None:
+        parts.append("memory not told")
+    else:
+        used = "use not told" if gpu["used_bytes"] is None else f"{format_bytes(gpu['used_bytes'])} in use"
+        parts.append(f"{format_bytes(gpu['total_bytes'])}, {used}")
+    if gpu["sm_clock_mhz"] is not None:
+        most = f" of {gpu['sm_clock_max_mhz']}" if gpu["sm_clock_max_mhz"] is not None else ""
+        parts.append(f"{gpu['sm_clock_mhz']}{most} MHz")
+    parts.append(_processes(gpu["processes"]))
+    if gpu["mig_devices"]:
+        slices = ", ".join(f"{mig['name'] or 'unnamed'} {mig['uuid'] or ''}".strip() for mig in gpu["mig_devices"])
+        parts.append(f"cut into {slices}")
+    parts.append(_seen_by_torch(gpu))
+    parts.append(gpu["uuid"] or "UUID not told")
+    return "; ".join(parts)
+
+
+def _processes(processes: list[dict[str, Any]] | None) -> str:
+    from bench.units import format_bytes
+
+    if processes is None:
+        return "other processes not told"
+    if not processes:
+        return "nobody computes on it"
+    listed = ", ".join(
+        f"{process['pid']}" + (f" ({format_bytes(process['used_bytes'])})" if process["used_bytes"] is not None else "")
+        for process in processes[:4]
+    )
+    more = f" and {len(processes) - 4} more" if len(processes) > 4 else ""
+    return f"in use by process {listed}{more}, numbered as on the host"
+
+
+def _seen_by_torch(gpu: dict[str, Any]) -> str:
+    if gpu["torch_index"] is None:
+        return "torch does not see it"
+    said = f"torch calls it cuda:{gpu['torch_index']}"
+    return f"{said}, and cannot use it: {gpu['torch_problem']}" if gpu["torch_problem"] else said
+
+
+def _corpora(report: dict[str, Any]) -> str:
+    from bench.units import format_bytes
+
+    count = report["corpus_cache_corpora"]
+    kept = f"{count} prepared, {format_bytes(report['corpus_cache_bytes'])}" if count else "none prepared yet"
+    return f"{kept}, in {report['corpus_cache_folder']}"
+
+
+def _wrap(start: str, text: str, width: int, hang: int | None = None) -> list[str]:
+    """Break text at the width; further lines hang below the first."""
+    indent = " " * (len(start) if hang is None else hang)
+    return textwrap.wrap(
+        text, width, initial_indent=start, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

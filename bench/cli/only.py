@@ -1,0 +1,36 @@
+"""`--only`: select trials by their settings, in the words of `--where`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from bench.sweep.trial import Trial
+
+
+def trials_that_meet(conditions: Sequence[str]) -> Callable[[Trial], bool]:
+    """Make the test that a trial's settings meet every condition.
+
+    Raises:
+        BenchError: A condition cannot be understood, or is about what only a finished launch has.
+    """
+    from bench.record.columns import COLUMN_BY_NAME
+    from bench.report.where import parse_condition
+    from bench.run.config_columns import config_columns
+
+    parsed = [parse_condition(text, "--only") for text in conditions]
+    for condition in parsed:
+        if COLUMN_BY_NAME[condition.column].rule != "config":
+            raise BenchError(
+                f"--only: {condition.column} is known only after a launch. Use a setting, such as amp_mode or "
+                "micro_batch_size."
+            )
+
+    def meets(trial: Trial) -> bool:
+        settings = config_columns(trial.config)
+        return all(condition.mask([settings[condition.column]])[0] for condition in parsed)
+
+    return meets

@@ -1,0 +1,117 @@
+"""Group any stream of micro-batches into windows, alike on ranks that have different amounts of data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Literal
+
+from bench.loop.agreement import Agreement, SingleRankAgreement
+from bench.loop.plan import WindowCounts, WindowPlan
+from bench.loop.windows import BufferedWindow, ReadAhead, StreamedWindow, Window
+
+WindowMode = Literal["buffered", "streamed"]
+Tail = Literal["keep", "drop"]
+
+
+def windows(
+    micro_batches: Iterable[Any],
+    accumulation_steps: int,
+    count: Callable[[Any], WindowCounts],
+    *,
+    agreement: Agreement | None = None,
+    window_mode: WindowMode = "buffered",
+    nominal_units: float | None = None,
+    tail: Tail = "keep",
+    first_update: int = 0,
+) -> Iterator[Window]:
+    """Give windows of at most A micro-batches until no rank has any left: ceil(N / A) of them on one rank [one rank].
+
+    Ranks may have different numbers of micro-batches, or none; all get the same number of windows, each agreed while
+    the one before it runs. A window with fewer than A micro-batches on some rank is partial, and an update like any
+    other. Run each window before asking for the next.
+
+    Args:
+        micro_batches: N micro-batches of this rank, on the host.
+        accumulation_steps: A, most micro-batches of a window on each rank.
+        count: What one micro-batch holds; a loss of `bench.loop.losses` has it as its `count`.
+        agreement: How ranks agree; None on a single rank.
+        window_mode: buffered: a window and the next wait on the host; streamed: one micro-batch is read ahead.
+        nominal_units: Units of a full window over all ranks, roughly, equal on all ranks; streamed only.
+        tail: keep makes an update of a partial window; drop ends before it (buffered only).
+        first_update: Number of the first update, when training is resumed.
+
+    Raises:
+        ValueError: A setting makes no sense, or no rank has any micro-batch (when the first window is asked for).
+    """
+    if accumulation_steps < 1:
+        raise ValueError(f"accumulation_steps = {accumulation_steps} - a window needs at least one micro-batch")
+    if (window_mode == "streamed") != (nominal_units is not None and nominal_units > 0):
+        raise ValueError(
+            f"nominal_units = {nominal_units} with window_mode {window_mode} - streamed windows need the units of a "
+            "full window, above 0; buffered ones count them"
+        )
+    if window_mode == "streamed" and tail == "drop":
+        raise ValueError("tail: drop - a streamed window is known to be partial only when it ran - use buffered")
+    agreement = agreement or SingleRankAgreement()
+    if nominal_units is not None:
+        return _streamed(micro_batches, accumulation_steps, count, agreement, nominal_units, first_update)
+    return _buffered(micro_batches, accumulation_steps, count, agreement, tail, first_update)
+
+
+def _buffered(
+    micro_batches: Iterable[Any],
+    accumulation_steps: int,
+    count: Callable[[Any], WindowCounts],
+    agreement: Agreement,
+    tail: Tail,
+    update: int,
+) -> Iterator[Window]:
+    stream = iter(micro_batches)
+    waiting = list(islice(stream, accumulation_steps))
+    agreement.begin(sum(map(count, waiting), WindowCounts()))
+    is_first = True
+    while True:
+        agreed = agreement.finish()
+        _refuse_nothing(is_first and agreed.most_micro_batches == 0)
+        is_partial = agreed.all_ranks.micro_batches < accumulation_steps * agreement.world_size
+        if agreed.most_micro_batches == 0 or (is_partial and tail == "drop"):
+            return
+        plan = WindowPlan(
+            update=update,
+            micro_steps=agreed.most_micro_batches,
+            this_rank=agreed.per_rank[agreement.rank],
+            all_ranks=agreed.all_ranks,
+            world_size=agreement.world_size,
+            is_partial=is_partial,
+        )
+        current, waiting = waiting, list(islice(stream, accumulation_steps))
+        agreement.begin(sum(map(count, waiting), WindowCounts()))
+        yield BufferedWindow(plan, current)
+        update, is_first = update + 1, False
+
+
+def _streamed(
+    micro_batches: Iterable[Any],
+    accumulation_steps: int,
+    count: Callable[[Any], WindowCounts],
+    agreement: Agreement,
+    nominal_units: float,
+    update: int,
+) -> Iterator[Window]:
+    stream = ReadAhead(micro_batches)
+    agreement.begin(WindowCounts(), stream.has_next)
+    more = agreement.finish().more
+    _refuse_nothing(not more)
+    while more:
+        plan = WindowPlan(update, accumulation_steps, world_size=agreement.world_size, nominal_units=nominal_units)
+        window = StreamedWindow(plan, stream, count, agreement)
+        yield window
+        if window.agreed is None:
+            raise RuntimeError(f"window {update} was not run before the next one was asked for")
+        more, update = window.agreed.more, update + 1
+
+
+def _refuse_nothing(nothing: bool) -> None:
+    if nothing:
+        raise ValueError("no rank has any micro-batch - the data set is empty, or its reader was used up before")

@@ -1,0 +1,111 @@
+"""A window as the loop takes it: micro-batches, which of them is the last, and the plan.
+
+*Buffered*: the micro-batches wait on the host and the plan is whole before the first forward. *Streamed*: they are read
+one ahead, for data too large to buffer, and the counts are known when the last one was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from bench.loop.agreement import Agreed, Agreement
+from bench.loop.plan import WindowCounts, WindowPlan
+
+_END: Any = object()
+
+
+class Window(Protocol):
+    """Hold one window of one rank; to be run once."""
+
+    plan: WindowPlan
+
+    def __iter__(self) -> Iterator[tuple[Any, bool]]:
+        """Give each micro-batch of this rank, and whether it is this rank's last."""
+
+    def settle(self) -> WindowPlan:
+        """Give the plan with the counts of the whole window, once all micro-batches were given."""
+
+
+class BufferedWindow:
+    """Hold micro-batches that wait on the host."""
+
+    def __init__(self, plan: WindowPlan, micro_batches: Sequence[Any]) -> None:
+        self.plan = plan
+        self._micro_batches = micro_batches
+
+    def __iter__(self) -> Iterator[tuple[Any, bool]]:
+        last = len(self._micro_batches) - 1
+        return ((micro_batch, index == last) for index, micro_batch in enumerate(self._micro_batches))
+
+    def settle(self) -> WindowPlan:
+        """Give the plan, which was whole from the start."""
+        return self.plan
+
+
+class ReadAhead(Iterator[Any]):
+    """Read one item ahead and no more, to know whether there is another."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = iter(items)
+        self._ahead = next(self._items, _END)
+
+    @property
+    def has_next(self) -> bool:
+        """Tell whether an item is left."""
+        return self._ahead is not _END
+
+    def __next__(self) -> Any:
+        if self._ahead is _END:
+            raise StopIteration
+        item, self._ahead = self._ahead, next(self._items, _END)
+        return item
+
+
+class StreamedWindow:
+    """Read at most `plan.micro_steps` micro-batches one ahead, and tell the other ranks what they held.
+
+    At most the micro-batch that runs and the next one are on the host. The exchange begins when the last micro-batch
+    was read, before its forward, so it is over when the gradients are.
+    """
+
+    def __init__(
+        self, plan: WindowPlan, stream: ReadAhead, count: Callable[[Any], WindowCounts], agreement: Agreement
+    ) -> None:
+        assert plan.is_streamed, "a streamed window needs nominal units"
+        self.plan = plan
+        self._stream, self._count, self._agreement = stream, count, agreement
+        self._counts = WindowCounts()
+        self._has_begun = False
+        self.agreed: Agreed | None = None
+        """What all ranks said, once settled."""
+
+    def __iter__(self) -> Iterator[tuple[Any, bool]]:
+        for taken in range(1, self.plan.micro_steps + 1):
+            micro_batch = next(self._stream, _END)
+            if micro_batch is _END:
+                break
+            self._counts += self._count(micro_batch)
+            is_last = taken == self.plan.micro_steps or not self._stream.has_next
+            if is_last:
+                self._begin()
+            yield micro_batch, is_last
+            del micro_batch
+        if not self._has_begun:
+            self._begin()
+
+    def settle(self) -> WindowPlan:
+        """Wait for all ranks' counts and complete the plan; partial when it holds fewer micro-batches than it may."""
+        if self.agreed is None:
+            self.agreed = self._agreement.finish()
+            total = self.agreed.all_ranks
+            mine = self.agreed.per_rank[self._agreement.rank]
+            partial = total.micro_batches < self.plan.micro_steps * self.plan.world_size
+            partial = partial or self.plan.is_partial
+            self.plan = replace(self.plan, this_rank=mine, all_ranks=total, is_partial=partial)
+        return self.plan
+
+    def _begin(self) -> None:
+        self._agreement.begin(self._counts, self._stream.has_next)
+        self._has_begun = True

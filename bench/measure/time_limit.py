@@ -1,0 +1,54 @@
+"""Ask a library that may hang: each question has a time limit. No torch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+ValueT = TypeVar("ValueT")
+
+
+class NoAnswerError(Exception):
+    """Report that a question was not answered in time; the thread that asks it may never come back."""
+
+
+class LimitedThread:
+    """Run questions one after another in a thread of their own, and stop waiting for one that hangs.
+
+    Python cannot end a call into a hung library. So its thread is left behind; it holds nothing of ours and does not
+    keep the process from ending.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._questions: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        threading.Thread(target=self._serve, name=name, daemon=True).start()
+
+    def ask(self, question: Callable[[], ValueT], limit_s: float) -> ValueT:
+        """Give the answer to a question, or raise what it raised.
+
+        Raises:
+            NoAnswerError: It took longer than `limit_s` [s]; ask this thread nothing more.
+        """
+        self._questions.put(question)
+        try:
+            answer, error = self._answers.get(timeout=limit_s)
+        except Empty:
+            raise NoAnswerError from None
+        if error is not None:
+            raise error
+        value: ValueT = answer
+        return value
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._questions.put(None)
+
+    def _serve(self) -> None:
+        while (question := self._questions.get()) is not None:
+            try:
+                self._answers.put((question(), None))
+            except BaseException as error:  # whatever it is, it belongs to the one who asked
+                self._answers.put((None, error))

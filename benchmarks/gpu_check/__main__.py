@@ -1,0 +1,61 @@
+"""Check on a real GPU what the tests can only check on a CPU: one run of less than eight minutes on one GPU.
+
+    python -m benchmarks.gpu_check [--device cpu] [--out FOLDER]
+
+Prints each check as PASS, FAIL or SKIP with the figure behind it, writes gpu_check.json and every sweep it ran into
+the folder, and exits with 1 if a check failed, 5 if there is no GPU. `--device cpu` runs what a CPU can.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.errors import BenchError
+from bench.run.environment import machine_facts
+from bench.run.machine_report import report_machine
+from benchmarks.gpu_check.checks import CHECKS
+from benchmarks.gpu_check.lab import Lab
+from benchmarks.gpu_check.outcome import Finding, Line, table, write_report
+
+_LAST_START_S = 300.0
+"""A check that would start later is skipped, so that the whole ends within eight minutes."""
+
+
+def main() -> int:
+    """Run every check; give the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_check", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="device to check  [default: cuda]")
+    parser.add_argument("--out", type=Path, help="folder for results  [default: results/gpu-check-<utc time>]")
+    options = parser.parse_args()
+    try:
+        facts = machine_facts({options.device})
+    except BenchError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return error.exit_code
+    folder = options.out or Path("results") / f"gpu-check-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    lab = Lab(folder, facts)
+    begin = time.monotonic()
+    lines: list[Line] = []
+    for check in CHECKS:
+        start = time.monotonic()
+        if start - begin > _LAST_START_S:
+            finding = Finding("SKIP", f"{start - begin:.0f} s are gone, and the run must end within eight minutes")
+        else:
+            try:
+                finding = check(lab)
+            except Exception as error:
+                finding = Finding("FAIL", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        lines.append(Line(check.__name__.replace("_", " "), finding.status, finding.figure, time.monotonic() - start))
+        print(f"{lines[-1].status}  {lines[-1].check}: {lines[-1].figure}", file=sys.stderr, flush=True)
+        write_report(folder / "gpu_check.json", lines, report_machine(options.device))
+    print(table(lines))
+    print(f"written to {folder / 'gpu_check.json'}")
+    return 1 if any(line.status == "FAIL" for line in lines) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""The checks, each a function of the lab that gives a finding with the figure behind it."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench.measure.nvml import read_nvml
+from bench.run.trial_file import TrialFile
+from bench.units import format_bytes, format_rate, format_seconds
+from benchmarks.gpu_check.lab import Lab, Results
+from benchmarks.gpu_check.outcome import Finding, judge
+
+REPOSITORY = Path(__file__).parents[2]
+
+_SWITCHES = {  # autocast_dtype, tf32_matmul, grad_scaler
+    "fp32": (None, False, False),
+    "tf32": (None, True, False),
+    "bf16": ("bfloat16", True, False),
+    "fp16": ("float16", True, True),
+}
+_HOST_READS = {"fp32": 0, "tf32": 0, "bf16": 0, "fp16": 1}
+_LOSS_TOLERANCE = 0.05  # nats per token between AMP modes, after ten updates from the same weights
+_LAUNCH_PAIRS = 3
+
+
+def modes(lab: Lab) -> Results:
+    """Give the sweep that most checks look at: every AMP mode, three launches each."""
+    if "amp-modes" not in lab.finished:
+        base = {"micro_batch_size": 4, "accumulation_steps": 2}
+        lab.run(lab.sweep("amp-modes", base, {"amp_mode": list(_SWITCHES)}, {"rounds": 3}))
+    return lab.finished["amp-modes"]
+
+
+def amp_modes_run_as_asked(lab: Lab) -> Finding:
+    """Every AMP mode runs, and torch's switches read back are those of the mode."""
+    launches = modes(lab).launches
+    wrong = []
+    for row in launches.itertuples():
+        found = (_or_none(row.autocast_dtype), row.tf32_matmul, row.grad_scaler)
+        if row.outcome != "ok":
+            wrong.append(f"{row.amp_mode} {row.outcome}: {row.reason}")
+        elif found != _SWITCHES[row.amp_mode]:
+            wrong.append(f"{row.amp_mode} has autocast, TF32, scaler = {found}")
+    ran = sorted(set(launches["amp_mode"]))
+    expected = set(_SWITCHES) - ({"tf32"} if lab.device == "cpu" else set())
+    return judge(not wrong and set(ran) == expected, "; ".join(wrong) or f"{', '.join(ran)}, {len(launches)} launches")
+
+
+def modes_agree_on_the_loss(lab: Lab) -> Finding:
+    """The same data and weights give the same loss in every AMP mode, to within its precision."""
+    losses = modes(lab).launches.groupby("amp_mode")["final_train_loss"].first()
+    spread = float(losses.max() - losses.min())
+    listed = ", ".join(f"{mode} {loss:.4f}" for mode, loss in losses.items())
+    return judge(spread <= _LOSS_TOLERANCE, f"{listed} nats a token, {_LOSS_TOLERANCE} allowed")
+
+
+def bytes_equal_over_launches(lab: Lab) -> Finding:
+    """Three launches of one configuration have the same peak, to the byte."""
+    peaks = modes(lab).launches.groupby("amp_mode")["peak_allocated_bytes"].agg(["min", "max", "count"])
+    bad = peaks[(peaks["min"] != peaks["max"]) | (peaks["count"] != 3)]
+    shown = bad if len(bad) else peaks
+    listed = ", ".join(
+        f"{mode} {format_bytes(row['min'])}" + (f" to {int(row['max'] - row['min'])} B more" if len(bad) else "")
+        for mode, row in shown.iterrows()
+    )
+    return judge(bad.empty, listed)
+
+
+def memory_is_in_order(lab: Lab) -> Finding:
+    """What lives in a launch is below its peak, and allocated <= active <= reserved <= capacity."""
+    wrong = []
+    for row in modes(lab).launches.itertuples():
+        lasting = row.parameter_bytes + row.gradient_bytes + row.optimizer_state_bytes
+        order = [lasting, row.peak_allocated_bytes]
+        if lab.device == "cuda":
+            order += [row.peak_active_bytes, row.peak_reserved_bytes, row.device_capacity_bytes]
+        if any(pd.isna(value) for value in order) or order != sorted(order):
+            wrong.append(f"{row.amp_mode}: {order}")
+    chain = "lasting <= allocated" + (" <= active <= reserved <= capacity" if lab.device == "cuda" else "")
+    return judge(not wrong, "; ".join(wrong) or chain)
+
+
+def clocks_agree(lab: Lab) -> Finding:
+    """Events of the timed part add up to the host's clock, to 0.2 % and 1 ms."""
+    results, worst = modes(lab), -math.inf
+    for row in results.launches.itertuples():
+        event_s = float(results.updates_of(row, "timed")["seconds"].sum())
+        worst = max(worst, abs(event_s - row.timed_s) - (0.002 * row.timed_s + 0.001))
+    return judge(worst <= 0, f"worst launch is {abs(worst) * 1e3:.2f} ms {'within' if worst <= 0 else 'beyond'} it")
+
+
+def host_reads(lab: Lab) -> Finding:
+    """No value is read by the host in an update; with the fp16 scaler exactly one."""
+    reads = modes(lab).launches.groupby("amp_mode")["host_reads_per_update"].agg(["min", "max"])
+    good = all(row["min"] == row["max"] == _HOST_READS[mode] for mode, row in reads.iterrows())
+    return judge(good, ", ".join(f"{mode} {row['max']:g}" for mode, row in reads.iterrows()) + " an update")
+
+
+def no_synchronisation_in_an_update(lab: Lab) -> Finding:
+    """torch's own debug mode sees no synchronising call in an update; with the fp16 scaler exactly one."""
+    if lab.device == "cpu":
+        return Finding("SKIP", "a CPU has nothing to synchronise")
+    found = {mode: inside(lab, mode) for mode in _SWITCHES}
+    wrong = [mode for mode, facts in found.items() if facts["syncs_per_update"] != _HOST_READS[mode]]
+    listed = ", ".join(
+        f"{mode} {facts['error'] or ', '.join(map(str, facts['syncs']))}" for mode, facts in found.items()
+    )
+    return judge(not wrong, f"{listed} (calls in each update)")
+
+
+def memory_pass_has_the_timed_peak(lab: Lab) -> Finding:
+    """The witness of the memory pass changes no peak: both parts reach the same bytes."""
+    if lab.device == "cpu":
+        return Finding("SKIP", "a CPU has no counters beside the memory pass")
+    wrong, listed = [], []
+    for mode in _SWITCHES:
+        facts = inside(lab, mode)
+        memory, timed = facts["memory_peak_bytes"], facts["timed_peak_bytes"]
+        wrong += [mode] if memory != timed else []
+        listed.append(f"{mode} {format_bytes(timed)}" + (f" against {memory - timed:+} B" if memory != timed else ""))
+    return judge(not wrong, ", ".join(listed))
+
+
+def inside(lab: Lab, mode: str) -> dict[str, Any]:
+    """Run one trial in a process that looks at itself; see `inside.py`."""
+    folder = lab.folder / "inside" / mode
+    answer = folder / "answer.json"
+    if not answer.exists():
+        base = {"micro_batch_size": 4, "accumulation_steps": 2, "amp_mode": mode}
+        sweep = lab.sweep(f"inside-{mode}", base, {})
+        trial = lab.trials(sweep)[0]
+        folder.mkdir(parents=True, exist_ok=True)
+        file = TrialFile(sweep.name, trial.trial_id, 0, 0, 0, trial.config, sweep.spec.measure, 1, (0,))
+        file.write(folder / "trial.json")
+        command = [sys.executable, "-m", "benchmarks.gpu_check.inside", str(folder)]
+        with (folder / "log").open("w") as log:
+            subprocess.run(command, cwd=REPOSITORY, stdout=log, stderr=log, timeout=120, check=True)
+    facts: dict[str, Any] = json.loads(answer.read_text())
+    return facts
+
+
+def out_of_memory_is_a_row_and_the_next_trial_runs(lab: Lab) -> Finding:
+    """A trial that cannot fit ends as oom with phase and peak; the one after it is not harmed."""
+    if lab.device == "cuda":
+        # fp32 logits alone of 0.2 GB a row, for a fifth more rows than the GPU has room for.
+        capacity = read_nvml().gpus[0].total_bytes or 200 * 1024**3
+        rows = 2 ** math.ceil(math.log2(1.2 * capacity / (1024 * 50257 * 4)))
+        base, small = {"accumulation_steps": 1, "micro_batch_size": rows}, 2
+    else:
+        base, small = {"accumulation_steps": 1, "micro_batch_size": 8, "model": {"preset": "gpt2-mini"}}, 1
+        base |= {"seq_len": 512, "data": {"corpus": "stdlib", "rows": "packed"}}
+    measure = {"warmup_updates": 0, "updates": 1, "quality_updates": 0}
+    too_large = lab.sweep("oom", base, {}, measure)
+    if lab.device == "cpu":
+        lab.plant_out_of_memory(lab.trials(too_large)[0])
+    row = lab.run(too_large).rows.iloc[0]
+    lab.plant_out_of_memory(None)
+    after = lab.run(lab.sweep("after-oom", {**base, "micro_batch_size": small}, {}, measure)).rows.iloc[0]
+    peak_known = lab.device == "cpu" or not pd.isna(row["peak_allocated_bytes"])
+    good = row["outcome"] == "oom" and row["phase"] in ("forward", "backward") and peak_known
+    peak = format_bytes(None if pd.isna(row["peak_allocated_bytes"]) else row["peak_allocated_bytes"])
+    return judge(
+        good and after["outcome"] == "ok",
+        f"{row['outcome']} in {row['phase']} at micro-batch {base['micro_batch_size']}, peak {peak}; "
+        f"then micro-batch {small} {after['outcome']}",
+    )
+
+
+def fork_server_against_spawn(lab: Lab) -> Finding:
+    """A launch from the fork server works on this device and is no slower than a spawned one."""
+    base = {"model": {"preset": "gpt2-nano"}, "seq_len": 64, "accumulation_steps": 2}
+    base["data"] = {"synthetic": {"documents": 400, "mean_tokens": 40}, "rows": "packed"}
+    sweep = lab.sweep("starts", base, {}, {"warmup_updates": 0, "updates": 2, "quality_updates": 0})
+    lab.run(sweep, "forkserver", "starts/server-boot")
+    cost: dict[str, list[float]] = {"forkserver": [], "spawn": []}
+    outcomes = set()
+    for pair in range(_LAUNCH_PAIRS):
+        for method in ("forkserver", "spawn"):
+            results = lab.run(sweep, method, f"starts/{method}-{pair}")  # type: ignore[arg-type]
+            row = results.rows.iloc[0]
+            outcomes.add(row["outcome"])
+            cost[method].append(float(row["launch_s"]) - float(results.updates["seconds"].sum()))
+    ratio = statistics.median(spawn / fork for fork, spawn in zip(cost["forkserver"], cost["spawn"], strict=True))
+    fork, spawn = (format_seconds(statistics.median(cost[method])) for method in ("forkserver", "spawn"))
+    return judge(outcomes == {"ok"} and ratio > 1, f"{fork} against {spawn} a launch, ratio {ratio:.1f}")
+
+
+def gpu_of_rows_is_the_drivers(lab: Lab) -> Finding:
+    """The UUID in each row is one that the driver lists."""
+    if lab.device == "cpu":
+        return Finding("SKIP", "a CPU has no UUID")
+    known = {gpu.uuid for gpu in read_nvml().gpus}
+    known |= {mig.uuid for gpu in read_nvml().gpus for mig in gpu.mig_devices}
+    found = {uuid for uuids in modes(lab).launches["gpu_uuid_per_rank"] for uuid in uuids}
+    return judge(bool(found) and found <= known, ", ".join(sorted(map(str, found))))
+
+
+def reference_sweep(lab: Lab) -> Finding:
+    """A small reference sweep runs whole and is kept as a results folder."""
+    micro_batch_sizes = [4, 16, 32] if lab.device == "cuda" else [1, 4]
+    base = {"global_batch_size": max(micro_batch_sizes)}
+    axes = {"amp_mode": list(_SWITCHES), "micro_batch_size": micro_batch_sizes}
+    launches = lab.run(lab.sweep("reference", base, axes, {"updates": 4})).launches
+    bad = launches[~launches["outcome"].isin(["ok", "oom"])]
+    if len(bad) or not (launches["outcome"] == "ok").any():
+        return Finding("FAIL", "; ".join(f"{row.amp_mode} {row.outcome}: {row.reason}" for row in bad.itertuples()))
+    best = launches.loc[launches["valid_tokens_per_s"].idxmax()]
+    return Finding(
+        "PASS",
+        f"{len(launches)} launches; fastest {best['amp_mode']}, micro-batch {best['micro_batch_size']}: "
+        f"{format_rate(best['valid_tokens_per_s'])}, {format_bytes(best['peak_allocated_bytes'])}",
+    )
+
+
+def _or_none(value: Any) -> Any:
+    return None if pd.isna(value) else value
+
+
+CHECKS: tuple[Callable[[Lab], Finding], ...] = (
+    amp_modes_run_as_asked,
+    modes_agree_on_the_loss,
+    bytes_equal_over_launches,
+    memory_is_in_order,
+    clocks_agree,
+    host_reads,
+    gpu_of_rows_is_the_drivers,
+    out_of_memory_is_a_row_and_the_next_trial_runs,
+    no_synchronisation_in_an_update,
+    memory_pass_has_the_timed_peak,
+    fork_server_against_spawn,
+    reference_sweep,
+)
+"""In the order in which they run; the cheapest news first, the longest sweep last."""

@@ -1,0 +1,62 @@
+"""`bench plot` writes the figure beside the results and prints where."""
+
+import pytest
+from click.testing import CliRunner
+
+from bench.cli import main
+from tests.strategies import failed_row, quickstart_rows, write_results
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_results(tmp_path / "quick", quickstart_rows())
+    return tmp_path / "quick"
+
+
+def run(*words):
+    return CliRunner().invoke(main, ["plot", *map(str, words)])
+
+
+def test_figures_go_beside_the_results(folder):
+    """Their paths are the data on stdout."""
+    result = run(folder)
+    paths = [folder / "plots" / f"memory_throughput.{kind}" for kind in ("png", "svg")]
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [str(path) for path in paths]
+    assert all(path.stat().st_size for path in paths)
+
+
+@pytest.mark.slow
+def test_out_names_another_folder_which_several_results_need(folder, tmp_path):
+    """Two results have no folder in common, so one must be named."""
+    result = run(folder, folder / "results.parquet")
+    assert result.exit_code == 2
+    assert "say with --out" in result.stderr
+    assert run(folder, folder / "results.parquet", "--out", tmp_path / "out").exit_code == 0
+    assert (tmp_path / "out" / "memory_throughput.png").exists()
+    assert not (folder / "plots").exists()
+
+
+def test_nothing_to_draw_is_said(tmp_path):
+    """All failed: exit 2, a sentence, no file."""
+    write_results(tmp_path / "bad", [failed_row(), failed_row("hang")])
+    result = run(tmp_path / "bad")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "nothing to draw: no row has outcome ok" in result.stderr
+    assert not (tmp_path / "bad" / "plots").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_a_storage_error(folder):
+    """Exit 4 names the path."""
+    (folder / "plots").write_text("a file where the folder should be")
+    result = run(folder)
+    assert result.exit_code == 4
+    assert "memory_throughput.png" in result.stderr
+
+
+def test_help_is_complete():
+    """Imperative line, example, units."""
+    text = run("--help").stdout
+    assert "Plot memory against throughput." in text
+    assert "Example:\n    bench plot results/quickstart" in text
+    assert "GiB or MiB" in " ".join(text.split())

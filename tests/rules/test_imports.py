@@ -1,0 +1,58 @@
+"""Who may import whom."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+TORCH_FREE = [
+    "bench.cli",
+    "bench.cli.sweep",
+    "bench.cli.plan",
+    "bench.cli.show",
+    "bench.cli.plot",
+    "bench.sweep.file",
+    "bench.sweep.schema",
+    "bench.record.store",
+    "bench.report.select",
+    "bench.report.table",
+    "bench.report.plot",
+    "bench.measure.nvml",
+    "bench.run.driver",
+    "bench.run.environment",
+    "bench.workload.corpus",
+]
+
+
+@pytest.mark.slow
+def test_import_contracts_hold() -> None:
+    """Layers point down, torch and others stay where they belong: the contracts of pyproject.toml."""
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports"))], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_what_needs_no_torch_runs_where_torch_cannot_be_imported() -> None:
+    """With torch blocked every torch-free module still imports."""
+    program = "import sys; sys.modules['torch'] = None\n" + "\n".join(f"import {name}" for name in TORCH_FREE)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_loads_neither_pandas_nor_matplotlib() -> None:
+    """`bench --help` stays quick."""
+    program = (
+        "import sys\nfrom bench.cli import main\n"
+        "try: main(['--help'], standalone_mode=False)\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'pandas', 'matplotlib', 'pyarrow', 'pydantic'} & set(sys.modules)\n"
+        "assert heavy <= set(), heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

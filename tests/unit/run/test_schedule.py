@@ -1,0 +1,58 @@
+"""Which launches a sweep owes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.run.schedule import owed_launches
+from bench.sweep.fields import TrialConfig
+from bench.sweep.trial import Trial
+
+TRIALS = [
+    Trial(f"{number:012x}", TrialConfig(micro_batch_size=number + 1, global_batch_size=64), ()) for number in range(8)
+]
+
+
+def record(trial: Trial, round_number: int, outcome: str, attempt: int = 0) -> dict[str, Any]:
+    return {
+        "kind": "launch",
+        "trial_id": trial.trial_id,
+        "round": round_number,
+        "attempt": attempt,
+        "outcome": outcome,
+    }
+
+
+def test_every_round_is_one_complete_pass_in_an_order_of_its_own() -> None:
+    """Interleaving spreads slow drift; the orders differ and none is the file's."""
+    owed = owed_launches(TRIALS, 3, [])
+    orders = [[launch.trial.trial_id for launch in owed if launch.round == number] for number in range(3)]
+    assert all(sorted(order) == [trial.trial_id for trial in TRIALS] for order in orders)
+    assert len({tuple(order) for order in orders}) == 3
+    assert [launch.round for launch in owed] == sorted(launch.round for launch in owed)
+
+
+@given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 2))))
+def test_resume_goes_on_in_the_same_order_with_what_is_missing(done: set[tuple[int, int]]) -> None:
+    """Owed now = owed at first, less what is done, in the same order and with the same places."""
+    journal = [record(TRIALS[index], number, "ok") for index, number in done]
+    at_first = owed_launches(TRIALS, 3, [])
+    finished = {(TRIALS[index].trial_id, number) for index, number in done}
+    expected = [launch for launch in at_first if (launch.trial.trial_id, launch.round) not in finished]
+    assert owed_launches(TRIALS, 3, journal) == expected
+
+
+def test_interrupted_launch_is_owed_again_as_a_new_attempt() -> None:
+    """However often it was interrupted."""
+    journal = [record(TRIALS[0], 0, "interrupted", attempt) for attempt in range(5)]
+    (launch,) = owed_launches(TRIALS[:1], 1, journal)
+    assert launch.attempt == 5
+
+
+def test_oom_and_invalid_are_results_and_never_run_again() -> None:
+    """Not even when a retry is asked for."""
+    journal = [record(TRIALS[0], 0, "oom"), record(TRIALS[1], 0, "invalid")]
+    assert owed_launches(TRIALS[:2], 1, journal, retry_failed=True) == []
