@@ -25,6 +25,7 @@ def _setting(flag: str, help: str, kind: Any = str) -> Any:
 @_setting("--rows", "packed, padded or ragged.  [default: packed]")
 @_setting("--text", "Glob of text files to train on.  [default: Python's standard library]")
 @_setting("--tokens", "Token file of uint16 ids to train on.")
+@_setting("--end-of-text", "Id that ends each document of a token file, for padded and ragged rows.", int)
 @_setting("--optimizer", "adamw or sgd.  [default: adamw]")
 @_setting("--optimizer-implementation", "default, for_loop, foreach or fused.  [default: default]")
 @_setting("--lr", "Learning rate.  [default: 0.0003]", float)
@@ -64,6 +65,7 @@ def run(ctx: click.Context, device: str, out: Path | None, activation_checkpoint
         "rows": "data.rows",
         "text": "data.text",
         "tokens": "data.tokens",
+        "end_of_text": "data.end_of_text",
         "optimizer": "optimizer.name",
         "optimizer_implementation": "optimizer.implementation",
         "lr": "optimizer.lr",

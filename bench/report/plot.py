@@ -81,7 +81,7 @@ def _draw(points: Sequence[Point], rows: Sequence[Row]) -> Figure:
     frontier = [points[i] for i in pareto_frontier([(point.memory_bytes, point.speed) for point in points])]
     figure = Figure(figsize=_SIZE, dpi=_DPI)
     FigureCanvasAgg(figure)
-    quiet = lines_of([second_finding(frontier), facts(rows)], 122)
+    quiet = lines_of([second_finding(frontier), facts(rows)], 128)
     top = write_head(figure, lines_of([finding(frontier, len(points))], 78), quiet)
     bottom = write_foot(figure, lines_of(footnotes(rows, points), 130))
     axes = figure.add_axes((0.095, bottom, 0.88, top - bottom))

@@ -49,7 +49,7 @@ def place_labels(labels: Sequence[Label], inside: Box, obstacles: Sequence[Box],
 
 def _candidates(label: Label, unit: float) -> list[Box]:
     """List boxes around the point, nearest first; above and below before the sides, where neighbours tend to be."""
-    distances = (1.0, 1.8, 3.0, 4.5, 6.5) if label.must else (1.0, 1.8)
+    distances = (1.0, 1.8, 3.0, 4.5, 6.5, 9.0, 12.0, 16.0) if label.must else (1.0, 1.8)
     boxes = []
     for distance in distances:
         for angle in (90, 270, 0, 180, 45, 135, 315, 225):

@@ -22,6 +22,4 @@ def on_device(sweep: Sweep, device: str) -> Sweep:
     if "device" in sweep.spec.axes:
         raise BenchError(f"--device {device} - {sweep.path} has device as an axis - leave one of the two out.")
     base = sweep.spec.base.model_copy(update={"device": device})
-    # model_copy does not mark the field as set, and expansion starts from the fields that are.
-    base.__pydantic_fields_set__.add("device")
     return replace(sweep, spec=sweep.spec.model_copy(update={"base": base}))

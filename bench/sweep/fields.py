@@ -55,6 +55,12 @@ class SyntheticSpec(_Spec):
     """Mean length of a document [tokens]."""
     min_tokens: Count = 2
     """Length of the shortest document [tokens]."""
+    max_tokens: Count | None = None
+    """Length at which longer documents are cut [tokens]; null cuts none."""
+    distribution: Literal["geometric", "lognormal"] = "geometric"
+    """Shape of the lengths: geometric above min_tokens, or lognormal with sigma 1, whose tail is longer."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Seed of lengths and ids, apart from the trial's own."""
     vocab_size: Annotated[int, Field(ge=2, le=LARGEST)] = 257
     """Token ids are below this number; at most the model's own vocabulary."""
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+
+from ruamel.yaml import YAML
 
 from bench.errors import BenchError
 from bench.sweep.check import check_one_trial
@@ -47,7 +50,16 @@ def sweep_from_flags(config: Mapping[str, Any], measure: Mapping[str, Any], name
     spec, faults = check_one_trial(document)
     if faults or spec is None:
         raise BenchError("\n".join(dict.fromkeys(_in_flags(fault) for fault in faults)))
-    return Sweep(spec.name, None, "", spec, (), "")
+    return Sweep(spec.name, None, "", spec, (), _as_yaml(document))
+
+
+def _as_yaml(document: Mapping[str, Any]) -> str:
+    """Write the settings as a sweep file would hold them, to be kept beside the results."""
+    stream = io.StringIO()
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.dump(dict(document), stream)
+    return stream.getvalue()
 
 
 def _in_flags(fault: Fault) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench.sweep.fields import TrialConfig
+from bench.sweep.fields import SyntheticSpec, TrialConfig
 from bench.sweep.paths import value_at
 from bench.sweep.presets import PRESETS
 from bench.sweep.trial import show_value
@@ -154,10 +154,19 @@ def _source(config: TrialConfig) -> Iterator[Contradiction]:
         keys = ("data.rows", "data.tokens", "data.end_of_text")
         problem = "needs to know where a document ends, and a token file is one stream"
         yield _contradiction(config, keys, problem, "Use rows packed, or add data.end_of_text, the id that ends one")
-    if data.synthetic is not None and data.synthetic.min_tokens > data.synthetic.mean_tokens:
+    if data.synthetic is not None:
+        yield from _lengths(config, data.synthetic)
+
+
+def _lengths(config: TrialConfig, synthetic: SyntheticSpec) -> Iterator[Contradiction]:
+    """Shortest, mean and longest length of a made-up document stand in this order."""
+    mean, longest = synthetic.mean_tokens, synthetic.max_tokens
+    if synthetic.min_tokens > mean:
         keys = ("data.synthetic.min_tokens", "data.synthetic.mean_tokens")
-        problem = f"is more than mean_tokens = {data.synthetic.mean_tokens}"
-        yield _contradiction(config, keys, problem, f"Use {data.synthetic.mean_tokens} or less")
+        yield _contradiction(config, keys, f"is more than mean_tokens = {mean}", f"Use {mean} or less")
+    if longest is not None and longest < mean:
+        keys = ("data.synthetic.max_tokens", "data.synthetic.mean_tokens")
+        yield _contradiction(config, keys, f"is less than mean_tokens = {mean}", f"Use {mean} or more")
 
 
 def _epoch(config: TrialConfig) -> Iterator[Contradiction]:

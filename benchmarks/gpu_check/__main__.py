@@ -37,7 +37,7 @@ def main() -> int:
         print(f"Error: {error}", file=sys.stderr)
         return error.exit_code
     folder = options.out or Path("results") / f"gpu-check-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    lab = Lab(folder, facts)
+    lab, machine = Lab(folder, facts), report_machine(options.device)
     begin = time.monotonic()
     lines: list[Line] = []
     for check in CHECKS:
@@ -51,7 +51,7 @@ def main() -> int:
                 finding = Finding("FAIL", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
         lines.append(Line(check.__name__.replace("_", " "), finding.status, finding.figure, time.monotonic() - start))
         print(f"{lines[-1].status}  {lines[-1].check}: {lines[-1].figure}", file=sys.stderr, flush=True)
-        write_report(folder / "gpu_check.json", lines, report_machine(options.device))
+        write_report(folder / "gpu_check.json", lines, machine)
     print(table(lines))
     print(f"written to {folder / 'gpu_check.json'}")
     return 1 if any(line.status == "FAIL" for line in lines) else 0

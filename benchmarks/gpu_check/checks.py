@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from bench.measure.nvml import read_nvml
+from bench.run.launch import StartMethod
 from bench.run.trial_file import TrialFile
 from bench.units import format_bytes, format_rate, format_seconds
 from benchmarks.gpu_check.lab import Lab, Results
@@ -106,7 +107,7 @@ def host_reads(lab: Lab) -> Finding:
 
 
 def no_synchronisation_in_an_update(lab: Lab) -> Finding:
-    """torch's own debug mode sees no synchronising call in an update; with the fp16 scaler exactly one."""
+    """Inside an update torch's debug mode sees no synchronising call; with the fp16 scaler exactly one."""
     if lab.device == "cpu":
         return Finding("SKIP", "a CPU has nothing to synchronise")
     found = {mode: inside(lab, mode) for mode in _SWITCHES}
@@ -135,8 +136,8 @@ def inside(lab: Lab, mode: str) -> dict[str, Any]:
     folder = lab.folder / "inside" / mode
     answer = folder / "answer.json"
     if not answer.exists():
-        base = {"micro_batch_size": 4, "accumulation_steps": 2, "amp_mode": mode}
-        sweep = lab.sweep(f"inside-{mode}", base, {})
+        base = {"accumulation_steps": 2, "amp_mode": mode}
+        sweep = lab.sweep(f"inside-{mode}", base, {"micro_batch_size": [4]})
         trial = lab.trials(sweep)[0]
         folder.mkdir(parents=True, exist_ok=True)
         file = TrialFile(sweep.name, trial.trial_id, 0, 0, 0, trial.config, sweep.spec.measure, 1, (0,))
@@ -154,44 +155,46 @@ def out_of_memory_is_a_row_and_the_next_trial_runs(lab: Lab) -> Finding:
         # fp32 logits alone of 0.2 GB a row, for a fifth more rows than the GPU has room for.
         capacity = read_nvml().gpus[0].total_bytes or 200 * 1024**3
         rows = 2 ** math.ceil(math.log2(1.2 * capacity / (1024 * 50257 * 4)))
-        base, small = {"accumulation_steps": 1, "micro_batch_size": rows}, 2
+        base, large, small = {"accumulation_steps": 1}, rows, 2
     else:
-        base, small = {"accumulation_steps": 1, "micro_batch_size": 8, "model": {"preset": "gpt2-mini"}}, 1
-        base |= {"seq_len": 512, "data": {"corpus": "stdlib", "rows": "packed"}}
+        base, large, small = {"accumulation_steps": 1, "model": {"preset": "gpt2-mini"}, "seq_len": 512}, 8, 1
+        base["data"] = {"corpus": "stdlib", "rows": "packed"}
     measure = {"warmup_updates": 0, "updates": 1, "quality_updates": 0}
-    too_large = lab.sweep("oom", base, {}, measure)
+    too_large = lab.sweep("oom", base, {"micro_batch_size": [large]}, measure)
     if lab.device == "cpu":
         lab.plant_out_of_memory(lab.trials(too_large)[0])
     row = lab.run(too_large).rows.iloc[0]
     lab.plant_out_of_memory(None)
-    after = lab.run(lab.sweep("after-oom", {**base, "micro_batch_size": small}, {}, measure)).rows.iloc[0]
+    after = lab.run(lab.sweep("after-oom", base, {"micro_batch_size": [small]}, measure)).rows.iloc[0]
     peak_known = lab.device == "cpu" or not pd.isna(row["peak_allocated_bytes"])
     good = row["outcome"] == "oom" and row["phase"] in ("forward", "backward") and peak_known
     peak = format_bytes(None if pd.isna(row["peak_allocated_bytes"]) else row["peak_allocated_bytes"])
     return judge(
         good and after["outcome"] == "ok",
-        f"{row['outcome']} in {row['phase']} at micro-batch {base['micro_batch_size']}, peak {peak}; "
+        f"{row['outcome']} in {row['phase']} at micro-batch {large}, peak {peak}; "
         f"then micro-batch {small} {after['outcome']}",
     )
 
 
 def fork_server_against_spawn(lab: Lab) -> Finding:
     """A launch from the fork server works on this device and is no slower than a spawned one."""
-    base = {"model": {"preset": "gpt2-nano"}, "seq_len": 64, "accumulation_steps": 2}
-    base["data"] = {"synthetic": {"documents": 400, "mean_tokens": 40}, "rows": "packed"}
-    sweep = lab.sweep("starts", base, {}, {"warmup_updates": 0, "updates": 2, "quality_updates": 0})
+    data = {"synthetic": {"documents": 400, "mean_tokens": 40}, "rows": "packed"}
+    base = {"model": {"preset": "gpt2-nano"}, "seq_len": 64, "accumulation_steps": 2, "data": data}
+    measure = {"warmup_updates": 0, "updates": 2, "quality_updates": 0}
+    sweep = lab.sweep("starts", base, {"micro_batch_size": [1]}, measure)
     lab.run(sweep, "forkserver", "starts/server-boot")
-    cost: dict[str, list[float]] = {"forkserver": [], "spawn": []}
+    methods: tuple[StartMethod, ...] = ("forkserver", "spawn")
+    cost: dict[str, list[float]] = {method: [] for method in methods}
     outcomes = set()
     for pair in range(_LAUNCH_PAIRS):
-        for method in ("forkserver", "spawn"):
-            results = lab.run(sweep, method, f"starts/{method}-{pair}")  # type: ignore[arg-type]
+        for method in methods:
+            results = lab.run(sweep, method, f"starts/{method}-{pair}")
             row = results.rows.iloc[0]
             outcomes.add(row["outcome"])
             cost[method].append(float(row["launch_s"]) - float(results.updates["seconds"].sum()))
     ratio = statistics.median(spawn / fork for fork, spawn in zip(cost["forkserver"], cost["spawn"], strict=True))
-    fork, spawn = (format_seconds(statistics.median(cost[method])) for method in ("forkserver", "spawn"))
-    return judge(outcomes == {"ok"} and ratio > 1, f"{fork} against {spawn} a launch, ratio {ratio:.1f}")
+    listed = " against ".join(f"{method} {format_seconds(statistics.median(cost[method]))}" for method in methods)
+    return judge(outcomes == {"ok"} and ratio > 1, f"{listed} a launch beside its updates, ratio {ratio:.1f}")
 
 
 def gpu_of_rows_is_the_drivers(lab: Lab) -> Finding:

@@ -47,16 +47,16 @@ def _count_synchronisations(bench: Workbench) -> tuple[list[int], str | None]:
     wait for an earlier update's event, which is on purpose.
     """
     mode = "warn" if bench.loop.precision.scaler is not None else "error"
-    windows = [bench.feed.next_window() for _ in range(_UPDATES)]
     torch.set_warn_always(True)
     bench.profiler.begin("timed", _UPDATES)
     counts, error = [], None
     try:
-        for plan, micro_batches in windows:
+        for _ in range(_UPDATES):
+            window = bench.feed.next_window()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 torch.cuda.set_sync_debug_mode(mode)
-                bench.loop.run_window(plan, micro_batches)
+                bench.loop.run_window(window)
                 torch.cuda.set_sync_debug_mode("default")
             counts.append(sum(_SYNC_TEXT in str(warning.message) for warning in caught))
     except RuntimeError as raised:

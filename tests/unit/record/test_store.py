@@ -107,6 +107,16 @@ def test_a_damaged_table_is_never_read_as_other_values(tmp_path):
     check_damage(path, [*(content[:size] for size in sizes), *flips(content, 20, seed=1)], good)
 
 
+def test_values_changed_behind_a_valid_file_are_found(tmp_path):
+    """Page checksums that fit say nothing about a file whose rows were swapped or edited; the digest does."""
+    write_results(tmp_path, quickstart_rows())
+    path = tmp_path / "results.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.slice(1), path)
+    with pytest.raises(StorageError, match=r"results\.parquet: damaged: its content does not fit its checksum"):
+        read_table(path)
+
+
 @pytest.mark.slow
 def test_a_thousand_flips_of_a_table_are_never_silent(tmp_path):
     """The reliability goal, at its full size."""

@@ -98,6 +98,12 @@ MISTAKES = [
         ["min_tokens = 4 is more than mean_tokens = 3"],
     ),
     (
+        "corpus: stdlib",
+        "synthetic: {mean_tokens: 9, max_tokens: 8}",
+        6,
+        ["max_tokens = 8 is less than mean_tokens = 9"],
+    ),
+    (
         "  seq_len: 32",
         "  gradient_sync: every",
         7,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from bench.errors import BenchError
 from bench.sweep.expand import MachineFacts, expand
@@ -82,3 +83,15 @@ def test_a_flag_is_the_last_name_with_hyphens() -> None:
     assert flag_of("data.rows") == "--rows"
     assert flag_of("model.preset") == "--model"
     assert flag_of("optimizer.name") == "--optimizer"
+
+
+def test_settings_from_flags_are_kept_as_a_sweep_file_would_hold_them() -> None:
+    """What is stored beside the results can be read again as settings."""
+    sweep = sweep_from_flags({"model.preset": "gpt2-nano", "global_batch_size": 4}, {"updates": 3}, "quick")
+    assert YAML(typ="safe").load(sweep.text) == {
+        "format": 1,
+        "name": "quick",
+        "base": {"model": {"preset": "gpt2-nano"}, "global_batch_size": 4},
+        "axes": {},
+        "measure": {"updates": 3},
+    }
