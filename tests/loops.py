@@ -54,9 +54,7 @@ def train(
     )
     steps, results = [], []
     parameters = list(model.parameters())
-    for window in windows(
-        micro_batches, accumulation_steps, loss.count, agreement=agreement, **(window_options or {})
-    ):
+    for window in windows(micro_batches, accumulation_steps, loss.count, agreement=agreement, **(window_options or {})):
         result = loop.run_window(window)
         total = add_up(float(result.loss_sum))
         mean = None if result.plan.is_empty else total / result.plan.all_ranks.units
@@ -95,7 +93,7 @@ def bias_gradients(
     for window in windows(micro_batches, accumulation_steps, loss.count):
         model.b.data.zero_()
         loop.run_window(window)
-        gradients.append(-float(model.b))
+        gradients.append(-model.b.item())
     return gradients
 
 

@@ -50,16 +50,23 @@ class Step:
 
 def flat(tensors: Sequence[Tensor | None], shapes: Sequence[Tensor]) -> list[float]:
     """Lay tensors end to end as float64; one that is None as zeros."""
-    filled = [torch.zeros_like(shape) if tensor is None else tensor for tensor, shape in zip(tensors, shapes, strict=True)]
+    filled = [
+        torch.zeros_like(shape) if tensor is None else tensor for tensor, shape in zip(tensors, shapes, strict=True)
+    ]
     return torch.cat([tensor.detach().double().flatten() for tensor in filled]).tolist()
 
 
 def make_optimizer(name: str, model: nn.Module, implementation: str = "for_loop") -> torch.optim.Optimizer:
-    """Make SGD with momentum, or AdamW, with a rate at which a wrong gradient shows at once."""
+    """Make SGD with momentum, or AdamW, with a rate at which a wrong gradient shows at once.
+
+    AdamW divides by the root of the second moment plus eps. With the usual eps of 1e-8 a gradient that cancels to a
+    rounding error of 1e-17 moves its parameter by 1e-9 of a full step, another way in every correct program, and later
+    gradients follow. A larger eps keeps rounding where it is; a wrong gradient shows as before.
+    """
     flags = {"for_loop": {"foreach": False, "fused": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
     if name == "sgd":
         return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01, **flags[implementation])
-    return torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1, **flags[implementation])
+    return torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1, eps=1e-4, **flags[implementation])
 
 
 def concatenated(

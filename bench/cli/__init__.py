@@ -14,7 +14,10 @@ COMMANDS = {
     "plan": "bench.cli.plan",
     "run": "bench.cli.run",
     "show": "bench.cli.show",
+    "compare": "bench.cli.compare",
+    "recommend": "bench.cli.recommend",
     "plot": "bench.cli.plot",
+    "report": "bench.cli.report",
     "env": "bench.cli.env",
     "schema": "bench.cli.schema",
 }
@@ -72,4 +75,3 @@ def main() -> None:
     Example:
       bench sweep sweeps/quickstart.yaml
     """
-

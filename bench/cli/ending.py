@@ -1,4 +1,4 @@
-"""How commands that run trials end: the table, then where everything is."""
+"""How commands that run trials end: the table, what to run, then where everything is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 
-def show_end(folder: Path, draw: bool) -> None:
-    """Print the folder's table on stdout, draw its plot when asked, and say where both are."""
+def show_end(folder: Path, draw: bool, recommend: bool = False) -> None:
+    """Print the folder's table on stdout, what to run and the plot when asked, and say where everything is."""
     from bench.cli.options import terminal_color, terminal_width
     from bench.errors import BenchError
     from bench.report.select import load_results
@@ -16,6 +16,11 @@ def show_end(folder: Path, draw: bool) -> None:
 
     frame = load_results([folder])
     click.echo(render(frame, "table", (), width=terminal_width(), color=terminal_color()), nl=False)
+    if recommend:
+        from bench.report.recommend_words import recommendation_lines
+
+        click.echo("\n" + "\n".join(recommendation_lines(frame)))
+        click.echo(f"more: bench recommend {folder}")
     click.echo(f"\nresults  {folder / 'results.parquet'}")
     if not draw:
         return

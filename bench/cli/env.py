@@ -62,13 +62,13 @@ def _text(report: dict[str, Any], width: int) -> Iterator[str]:
     yield ""
     yield "What works"
     for item in report["works"]:
-        yield from _wrap(f"  {'yes' if item['works'] else 'no':<3}  {item['what']}: ", item["why"], width, hang=7)
+        yield from _wrap(f"  {'yes' if item['works'] else 'no':<3}  ", f"{item['what']}: {item['why']}", width)
     yield ""
     if report["fault"] is not None:
         yield "No trial can start: see the error below."
     else:
         asked, device = report["device_asked"], {"cpu": "the CPU", "cuda": "the GPU"}[report["device"]]
-        yield f"A sweep with device: {asked} runs on {device} here."
+        yield from _wrap("", f"A sweep with device: {asked} runs on {device} here.", width)
 
 
 def _facts(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -179,9 +179,13 @@ def _corpora(report: dict[str, Any]) -> str:
     return f"{kept}, in {report['corpus_cache_folder']}"
 
 
-def _wrap(start: str, text: str, width: int, hang: int | None = None) -> list[str]:
+def _wrap(start: str, text: str, width: int) -> list[str]:
     """Break text at the width; further lines hang below the first."""
-    indent = " " * (len(start) if hang is None else hang)
     return textwrap.wrap(
-        text, width, initial_indent=start, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        text,
+        width,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_long_words=False,
+        break_on_hyphens=False,
     )

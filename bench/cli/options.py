@@ -7,9 +7,12 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from bench.report.table import Format
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -55,6 +58,13 @@ def format_option(command: Command) -> Command:
         show_default=True,
         help="How to write the rows. csv and json are in base units; the others scale bytes and name the unit.",
     )(command)
+
+
+def chosen_format(name: str) -> Format:
+    """Give the format of that name."""
+    from bench.report.table import FORMATS
+
+    return next(format for format in FORMATS if format == name)
 
 
 def terminal_width() -> int:

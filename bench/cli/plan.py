@@ -15,7 +15,7 @@ from bench.errors import EnvironmentFault
 
 if TYPE_CHECKING:
     from bench.sweep.expand import MachineFacts
-    from bench.sweep.trial import Skipped, Sweep, Trial
+    from bench.sweep.trial import Search, Skipped, Sweep, Trial
 
 MOST_LABELS = 3
 """Combinations named under one reason; the rest are counted."""
@@ -92,10 +92,19 @@ def _load(sweep_file: Path, device: str | None, gpus: int | None) -> tuple[Sweep
     return sweep, MachineFacts("cuda" if gpus else "cpu", gpus)
 
 
-def _row(entry: Trial | Skipped, sweep: Sweep) -> dict[str, Any]:
+def _row(entry: Trial | Skipped | Search, sweep: Sweep) -> dict[str, Any]:
     """Write one combination under column names of the results, in base units, null where it has no value."""
-    from bench.sweep.trial import Trial, show_value
+    from bench.sweep.trial import Search, Trial, show_value
 
+    if isinstance(entry, Search):
+        unknown = {"trial_id": None, "micro_batch_size": None, "accumulation_steps": None}
+        return {
+            **_row(entry.candidates[0], sweep),
+            **unknown,
+            "outcome": "search",
+            "reason": _search_in_words(entry),
+            "launches": None,
+        }
     config = entry.config
     row: dict[str, Any] = {
         "trial_id": entry.trial_id,
@@ -118,6 +127,13 @@ def _row(entry: Trial | Skipped, sweep: Sweep) -> dict[str, Any]:
     return row | {name: show_value(value) if isinstance(value, dict) else value for name, value in more.items()}
 
 
+def _search_in_words(search: Search) -> str:
+    """Say what a search may try."""
+    sizes = [str(trial.config.micro_batch_size) for trial in search.candidates]
+    listed = ", ".join(sizes if len(sizes) <= 6 else [*sizes[:4], "...", sizes[-1]])
+    return f"finds the largest micro_batch_size that fits, of {listed}"
+
+
 def _most_token_slots(entry: Trial | Skipped) -> int | None:
     """Count the token slots of a full update [tokens, all ranks]; ragged rows make it fewer."""
     batch = entry.config.global_batch_size
@@ -133,7 +149,7 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
     return stream.getvalue()
 
 
-def _cells(entries: Sequence[Trial | Skipped], sweep: Sweep) -> tuple[str, list[str], list[list[str]]]:
+def _cells(entries: Sequence[Trial | Skipped | Search], sweep: Sweep) -> tuple[str, list[str], list[list[str]]]:
     """Lay the trials out for people: what all have in common, then heading and lines."""
     from bench.sweep.trial import Trial, show_value
     from bench.units import format_count
@@ -200,9 +216,9 @@ def _print_table(cells: tuple[str, list[str], list[list[str]]]) -> None:
     click.echo("\n".join(line for line in lines_of_text if line) + "\n")
 
 
-def _summary(entries: Sequence[Trial | Skipped], sweep: Sweep) -> list[str]:
+def _summary(entries: Sequence[Trial | Skipped | Search], sweep: Sweep) -> list[str]:
     """Name the skips by reason, and count what is left."""
-    from bench.sweep.trial import Skipped, Trial
+    from bench.sweep.trial import Search, Skipped, Trial
     from bench.units import format_seconds
 
     by_reason: dict[str, list[str]] = {}
@@ -215,14 +231,19 @@ def _summary(entries: Sequence[Trial | Skipped], sweep: Sweep) -> list[str]:
         rest = len(labels) - MOST_LABELS
         lines.append(f"skipped {len(labels)}: {reason}")
         lines += [f"    {label}" for label in labels[:MOST_LABELS]] + ([f"    and {rest} more"] if rest > 0 else [])
+    searches = [entry for entry in entries if isinstance(entry, Search)]
+    lines += [f"search: {entry.label()}: {_search_in_words(entry)}" for entry in searches]
     if lines:
         lines.append("")
     measure = sweep.spec.measure
     launches = len(trials) * measure.rounds
     rounds = f"{measure.rounds} round{'s' if measure.rounds > 1 else ''}"
+    skipped = len(entries) - len(trials) - len(searches)
+    searching = f"{len(searches)} search{'' if len(searches) == 1 else 'es'}, " if searches else ""
+    more = " and those of the searches, a few each" if searches else ""
     lines.append(
-        f"{len(entries)} combinations: {len(trials)} trials, {len(entries) - len(trials)} skipped; "
-        f"{rounds}, so {launches} launch{'' if launches == 1 else 'es'}"
+        f"{len(entries)} combinations: {len(trials)} trials, {searching}{skipped} skipped; "
+        f"{rounds}, so {launches} launch{'' if launches == 1 else 'es'}{more}"
     )
     if launches:
         gpus = sum(trial.config.world_size for trial in trials if trial.config.device == "cuda") * measure.rounds

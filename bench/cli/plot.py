@@ -1,4 +1,4 @@
-"""`bench plot`: memory against throughput, as PNG and SVG."""
+"""`bench plot`: the figures of a sweep, as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -9,33 +9,47 @@ import click
 from bench.cli.options import results_argument, where_option
 from bench.errors import BenchError
 
+_KINDS = ("memory-throughput", "heat-map", "scaling", "memory-breakdown", "update-times", "energy")
+
 
 @click.command()
 @results_argument
 @where_option
+@click.option(
+    "--kind",
+    multiple=True,
+    type=click.Choice(_KINDS),
+    help="Draw this figure. May be repeated.  [default: every figure that has something to show]",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
     help="Folder for the figures; figures of an earlier run in it are replaced.  [default: plots/ beside the results]",
 )
-def plot(results: tuple[Path, ...], where: tuple[str, ...], out: Path | None) -> None:
-    """Plot memory against throughput.
+def plot(results: tuple[Path, ...], where: tuple[str, ...], kind: tuple[str, ...], out: Path | None) -> None:
+    """Plot results: memory against throughput, and more.
 
-    RESULTS is one or more results folders or parquet files. Writes memory_throughput.png and .svg: one point per trial,
-    peak allocated memory [GiB or MiB, worst rank] against valid tokens per second [all ranks], with the Pareto
-    frontier marked and the fastest trial named. Trials without a value are listed below the figure. Prints the paths.
+    RESULTS is one or more results folders or parquet files. Each figure is a PNG and an SVG whose title states what
+    was found: memory-throughput (peak allocated memory [GiB or MiB, worst rank] against valid tokens per second [all
+    ranks] with the Pareto frontier), heat-map (micro-batch against accumulation), scaling (speed per rank, exposed
+    communication), memory-breakdown, update-times [seconds] and energy [joules]. What cannot be drawn, and why, is
+    said on stderr. Prints the paths.
 
     \b
     Example:
       bench plot results/quickstart --where 'world_size == 1'
     """
-    from bench.report.plot import plot_memory_throughput
-    from bench.report.select import select_table
+    from bench.report.plots import draw_plots
+    from bench.report.select import select_table, select_updates
 
     table = select_table(results, where)
-    for path in plot_memory_throughput(table, out or _beside(results)):
+    updates = [row for path in results if (found := select_updates(path)) is not None for row in found.to_pylist()]
+    paths, notes = draw_plots(table, updates, out or _beside(results), kind or _KINDS)
+    for path in paths:
         click.echo(path)
+    for note in notes:
+        click.echo(f"not drawn: {note}", err=True)
 
 
 def _beside(results: tuple[Path, ...]) -> Path:

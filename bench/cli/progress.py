@@ -15,9 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from bench.run.schedule import PlannedLaunch
 from bench.units import format_bytes, format_rate, format_seconds
 
+RESULTS_ALL_THE_SAME = frozenset({"ok", "oom", "oom_host"})
+"""Outcomes that are results, so that the summary of failures leaves them out."""
+
 
 class SweepProgress:
-    """Show what runs, what is done, how long is left, and how each launch ended."""
+    """Show what runs, what is done, how much and how long is left, and how each launch ended."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -37,6 +40,8 @@ class SweepProgress:
         self._total = 0
         self._ended = 0
         self._started = time.monotonic()
+        self._failures: list[str] = []
+        self._is_heard = True
 
     def __enter__(self) -> Self:
         """Start drawing."""
@@ -46,13 +51,24 @@ class SweepProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop drawing and free the line."""
-        self._bar.stop()
+        """Stop drawing, free the line, and say what went wrong over the whole run."""
+        try:
+            self._bar.stop()
+        except OSError:
+            self._is_heard = False
+        if self._failures:
+            self._say(f"{len(self._failures)} of {self._ended} launches of this run failed:")
+            for failure in self._failures:
+                self._say(f"  {failure}")
+
+    def note(self, text: str) -> None:
+        """Say what was found in the folder."""
+        self._say(f"note: {text}")
 
     def sweep_begin(self, launches: int, done: int, skipped: int) -> None:
         """Say how much there is to do."""
         parts = [f"{launches} to run"] + [f"{done} done before"] * bool(done) + [f"{skipped} skipped"] * bool(skipped)
-        self._console.print(", ".join(parts), highlight=False, soft_wrap=True)
+        self._say(", ".join(parts))
         self._total = launches
         self._started = time.monotonic()
         self._task = self._bar.add_task("", total=launches, left="")
@@ -60,7 +76,8 @@ class SweepProgress:
     def launch_begin(self, launch: PlannedLaunch) -> None:
         """Show the trial under way."""
         assert self._task is not None, "sweep_begin comes first"
-        self._bar.update(self._task, description=escape(launch.trial.label()))
+        again = f" (attempt {launch.attempt + 1})" if launch.attempt else ""
+        self._bar.update(self._task, description=escape(f"round {launch.round + 1}  {launch.trial.label()}{again}"))
 
     def waiting(self) -> None:
         """Let the bar draw itself; it has a thread of its own."""
@@ -69,13 +86,35 @@ class SweepProgress:
         """Print one line and move the bar on."""
         assert self._task is not None, "sweep_begin comes first"
         self._ended += 1
-        per_launch = (time.monotonic() - self._started) / self._ended
-        left_s = per_launch * (self._total - self._ended)
-        self._bar.update(self._task, advance=1, left=f"about {format_seconds(left_s)} left" if left_s else "")
+        # A search may take more launches than were expected of it.
+        self._total = max(self._total, self._ended)
+        left = self._total - self._ended
+        left_s = (time.monotonic() - self._started) / self._ended * left
+        in_words = f"{left} left, about {format_seconds(left_s)}" if left else ""
+        self._bar.update(self._task, advance=1, total=self._total, left=in_words)
         number = f"{self._ended:>{len(str(self._total))}}/{self._total}"
-        self._console.print(
-            f"{number}  {escape(launch.trial.label())}  {escape(describe_end(row))}", highlight=False, soft_wrap=True
-        )
+        end = f"{launch.trial.label()}  {describe_end(row)}"
+        # Where there is no bar, the line itself says how long it will take.
+        self._say(f"{number}  {end}" + (f"  ({in_words})" if self._bar.disable and left else ""))
+        if row["outcome"] not in RESULTS_ALL_THE_SAME:
+            self._failures.append(f"{end}" + (f"  [trial {row['trial_id']}]" if row.get("trial_id") else ""))
+
+    def place_left_out(self, label: str, reason: str) -> None:
+        """Say that a trial need not run; one launch fewer is left."""
+        if self._total > self._ended:
+            self._total -= 1
+        if self._task is not None:
+            self._bar.update(self._task, total=self._total)
+        self._say(f"pruned  {label}  {reason}")
+
+    def _say(self, text: str) -> None:
+        """Print a line; a stderr that nobody reads any more must not end a sweep of hours."""
+        if not self._is_heard:
+            return
+        try:
+            self._console.print(escape(text), highlight=False, soft_wrap=True)
+        except (OSError, ValueError):
+            self._is_heard = False
 
 
 def describe_end(row: Mapping[str, Any]) -> str:

@@ -34,8 +34,9 @@ def _setting(flag: str, help: str, kind: Any = str) -> Any:
 @click.option("--activation-checkpointing", is_flag=True, help="Compute activations again in the backward pass.")
 @_setting("--cpu-threads-per-rank", "Threads per rank.  [default: cores / world size]", int)
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where.")
-@_setting("--warmup-updates", "Updates before the timed part.  [default: 3]", int)
-@_setting("--updates", "Updates of the timed part.  [default: 20]", int)
+@_setting("--preset", "How long to measure: quick, normal or strict. Not with a fixed length.  [default: quick]")
+@_setting("--warmup-updates", "Fixed number of updates before the timed part.  [default: 3 with --updates]", int)
+@_setting("--updates", "Fixed number of updates of the timed part.  [default: 20 with --warmup-updates]", int)
 @_setting("--quality-updates", "Update whose loss is reported; 0 for none.  [default: 20]", int)
 @_setting("--timeout-s", "Longest the launch may take [seconds].  [default: 1800]", float)
 @click.option("--out", type=click.Path(path_type=Path), help="Results folder.  [default: results/run-<utc>-<trial>]")
@@ -58,8 +59,12 @@ def run(ctx: click.Context, device: str, out: Path | None, activation_checkpoint
     from bench.sweep.device import devices_asked
     from bench.sweep.expand import expand
     from bench.sweep.flags import sweep_from_flags
+    from bench.sweep.trial import Search
 
-    measure = {name: given.pop(name) for name in ("warmup_updates", "updates", "quality_updates", "timeout_s")}
+    length = {name: given.pop(name) for name in ("preset", "warmup_updates", "updates")}
+    if all(value is None for value in length.values()):
+        length["preset"] = "quick"
+    measure = length | {"rounds": 1} | {name: given.pop(name) for name in ("quality_updates", "timeout_s")}
     nested = {
         "model": "model.preset",
         "rows": "data.rows",
@@ -77,6 +82,7 @@ def run(ctx: click.Context, device: str, out: Path | None, activation_checkpoint
     draft = sweep_from_flags(config, measure, "run")
     facts = machine_facts(devices_asked(draft))
     (point,) = expand(draft, facts)
+    assert not isinstance(point, Search), "flags cannot ask for a search"
     name = f"run-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{point.trial_id}"
     sweep = sweep_from_flags(config, measure, name)
     folder = out or Path("results") / name
@@ -85,6 +91,6 @@ def run(ctx: click.Context, device: str, out: Path | None, activation_checkpoint
             summary = run_sweep(sweep, folder, facts, progress)
     except SweepInterrupted as interrupt:
         click.echo(f"interrupted; what there is lies in {folder}", err=True)
-        ctx.exit(128 + interrupt.number)
+        ctx.exit(128 + (interrupt.number or 15))
     show_end(folder, draw=False)
     ctx.exit(1 if summary.failed or summary.skipped else 0)

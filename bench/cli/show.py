@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from bench.cli.options import (
+    chosen_format,
     columns_option,
     format_option,
     results_argument,
@@ -33,8 +34,8 @@ def show(results: tuple[Path, ...], where: tuple[str, ...], columns: tuple[str, 
       bench show results/quickstart --where 'amp_mode == bf16' --format csv
     """
     from bench.report.select import select_table
-    from bench.report.table import FORMATS, render
+    from bench.report.table import render
 
-    chosen = next(name for name in FORMATS if name == format)
     table = select_table(results, where)
-    click.echo(render(table, chosen, columns, width=terminal_width(), color=terminal_color()), nl=False)
+    text = render(table, chosen_format(format), columns, width=terminal_width(), color=terminal_color())
+    click.echo(text, nl=False)

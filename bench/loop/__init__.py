@@ -1,10 +1,12 @@
 """The accumulation loop: the subject of the benchmark, importable on its own. Needs torch and nothing else of ours.
 
-Read in this order: plan, window, update, loop; then windows and grouping (buffered, streamed), precision (AMP), sync
-and agreement (ranks), losses, schedule, checkpoint; equivalence and divergence check what must hold.
+Read in this order: plan, window, update, loop; then buffered, streamed and grouping (where windows come from),
+precision and host_scale (AMP), sync, replica, fitness and agreement (ranks), losses, schedule, checkpoint;
+equivalence and divergence check what must hold.
 """
 
 from bench.loop.agreement import Agreed, Agreement, GlooAgreement, SingleRankAgreement
+from bench.loop.buffered import BufferedWindow, Window
 from bench.loop.checkpoint import restore_state, save_state
 from bench.loop.divergence import diverged_parameters, parameters_checksum
 from bench.loop.equivalence import batch_coupled_layers, forward_is_random, random_layers
@@ -15,8 +17,8 @@ from bench.loop.observer import NoObserver, Observer, Observers, UpdateResult
 from bench.loop.plan import WindowCounts, WindowPlan
 from bench.loop.precision import Precision
 from bench.loop.schedule import make_schedule
+from bench.loop.streamed import ReadAhead, StreamedWindow
 from bench.loop.sync import DdpGradientSync, GradientSync
-from bench.loop.windows import BufferedWindow, ReadAhead, StreamedWindow, Window
 
 __all__ = [
     "AccumulationLoop",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import Any, Literal
 
 from bench.loop.agreement import Agreement, SingleRankAgreement
-from bench.loop.plan import WindowCounts, WindowPlan
-from bench.loop.windows import BufferedWindow, ReadAhead, StreamedWindow, Window
+from bench.loop.buffered import Window, buffered_windows
+from bench.loop.plan import WindowCounts
+from bench.loop.streamed import streamed_windows
 
 WindowMode = Literal["buffered", "streamed"]
 Tail = Literal["keep", "drop"]
@@ -55,63 +55,5 @@ def windows(
         raise ValueError("tail: drop - a streamed window is known to be partial only when it ran - use buffered")
     agreement = agreement or SingleRankAgreement()
     if nominal_units is not None:
-        return _streamed(micro_batches, accumulation_steps, count, agreement, nominal_units, first_update)
-    return _buffered(micro_batches, accumulation_steps, count, agreement, tail, first_update)
-
-
-def _buffered(
-    micro_batches: Iterable[Any],
-    accumulation_steps: int,
-    count: Callable[[Any], WindowCounts],
-    agreement: Agreement,
-    tail: Tail,
-    update: int,
-) -> Iterator[Window]:
-    stream = iter(micro_batches)
-    waiting = list(islice(stream, accumulation_steps))
-    agreement.begin(sum(map(count, waiting), WindowCounts()))
-    is_first = True
-    while True:
-        agreed = agreement.finish()
-        _refuse_nothing(is_first and agreed.most_micro_batches == 0)
-        is_partial = agreed.all_ranks.micro_batches < accumulation_steps * agreement.world_size
-        if agreed.most_micro_batches == 0 or (is_partial and tail == "drop"):
-            return
-        plan = WindowPlan(
-            update=update,
-            micro_steps=agreed.most_micro_batches,
-            this_rank=agreed.per_rank[agreement.rank],
-            all_ranks=agreed.all_ranks,
-            world_size=agreement.world_size,
-            is_partial=is_partial,
-        )
-        current, waiting = waiting, list(islice(stream, accumulation_steps))
-        agreement.begin(sum(map(count, waiting), WindowCounts()))
-        yield BufferedWindow(plan, current)
-        update, is_first = update + 1, False
-
-
-def _streamed(
-    micro_batches: Iterable[Any],
-    accumulation_steps: int,
-    count: Callable[[Any], WindowCounts],
-    agreement: Agreement,
-    nominal_units: float,
-    update: int,
-) -> Iterator[Window]:
-    stream = ReadAhead(micro_batches)
-    agreement.begin(WindowCounts(), stream.has_next)
-    more = agreement.finish().more
-    _refuse_nothing(not more)
-    while more:
-        plan = WindowPlan(update, accumulation_steps, world_size=agreement.world_size, nominal_units=nominal_units)
-        window = StreamedWindow(plan, stream, count, agreement)
-        yield window
-        if window.agreed is None:
-            raise RuntimeError(f"window {update} was not run before the next one was asked for")
-        more, update = window.agreed.more, update + 1
-
-
-def _refuse_nothing(nothing: bool) -> None:
-    if nothing:
-        raise ValueError("no rank has any micro-batch - the data set is empty, or its reader was used up before")
+        return streamed_windows(micro_batches, accumulation_steps, count, agreement, nominal_units, first_update)
+    return buffered_windows(micro_batches, accumulation_steps, count, agreement, tail == "drop", first_update)

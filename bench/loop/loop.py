@@ -8,12 +8,12 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from bench.loop.buffered import Window
 from bench.loop.observer import NoObserver, Observer, UpdateResult
 from bench.loop.precision import Precision
 from bench.loop.sync import GradientSync
 from bench.loop.update import apply_update, optimizer_parameters
 from bench.loop.window import LossSum, accumulate_window
-from bench.loop.windows import Window
 
 ScheduleUnit = Literal["update", "epoch", "validation"]
 

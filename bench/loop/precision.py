@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
+from bench.loop.host_scale import HostScale
+
 AmpMode = Literal["fp32", "tf32", "bf16", "fp16"]
 
 _AUTOCAST_DTYPES: dict[AmpMode, torch.dtype | None] = {
@@ -33,10 +35,13 @@ class Precision:
         self.device_type = device_type
         self.autocast_dtype = _AUTOCAST_DTYPES[amp_mode]
         self.scaler = GradScaler(device_type, **scaler_options) if amp_mode == "fp16" else None
-        self.loss_scale = self.scaler.get_scale() if self.scaler else None
-        """The scale in force, mirrored on the host by torch's own rule, so that recording it reads nothing."""
-        self._applied_in_a_row = 0
+        self._host_scale = None if self.scaler is None else HostScale(self.scaler)
         self._is_scale_made = False
+
+    @property
+    def loss_scale(self) -> float | None:
+        """Give the scale in force without reading it from the device; None without a scaler."""
+        return None if self._host_scale is None else self._host_scale.value
 
     def check(self, parameters: Iterable[nn.Parameter]) -> None:
         """Refuse what the gradient scaler cannot serve.
@@ -90,30 +95,18 @@ class Precision:
         finally:
             handle.remove()
         self.scaler.update()
-        self._mirror_scale(applied=bool(ran))
+        assert self._host_scale is not None
+        self._host_scale.follow(applied=bool(ran))
         return bool(ran)
 
     def state_dict(self) -> dict[str, Any]:
         """Collect the scaler's state and its mirror, for a checkpoint; empty without a scaler."""
-        if self.scaler is None:
+        if self.scaler is None or self._host_scale is None:
             return {}
-        return {"scaler": self.scaler.state_dict(), "loss_scale": self.loss_scale, "in_a_row": self._applied_in_a_row}
+        return {"scaler": self.scaler.state_dict(), "host_scale": self._host_scale.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put a collected state back."""
-        if self.scaler is not None:
+        if self.scaler is not None and self._host_scale is not None:
             self.scaler.load_state_dict(state["scaler"])
-            self.loss_scale, self._applied_in_a_row = state["loss_scale"], state["in_a_row"]
-
-    def _mirror_scale(self, applied: bool) -> None:
-        """Follow GradScaler.update on the host: back off after a skip, grow after enough applied updates in a row."""
-        assert self.scaler is not None
-        assert self.loss_scale is not None
-        if not applied:
-            self.loss_scale *= self.scaler.get_backoff_factor()
-            self._applied_in_a_row = 0
-            return
-        self._applied_in_a_row += 1
-        if self._applied_in_a_row == self.scaler.get_growth_interval():
-            self.loss_scale *= self.scaler.get_growth_factor()
-            self._applied_in_a_row = 0
+            self._host_scale.load_state_dict(state["host_scale"])

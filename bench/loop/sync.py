@@ -10,8 +10,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from bench.loop.fitness import explain_reentrant, refuse_unfit
 from bench.loop.plan import WindowPlan
-from bench.loop.replica import Replica, refuse_unfit
+from bench.loop.replica import Replica
 
 GradientSyncAxis = Literal["last", "every"]
 UnusedParameters = Literal["refuse", "search"]
@@ -47,7 +48,7 @@ class DdpGradientSync(GradientSync):
             not is named; search: parameters may be left out of any micro-batch, at the price of a walk through the
             graph of every forward (DistributedDataParallel's `find_unused_parameters`).
         group: Ranks that train together; None for all.
-        ddp_options: Passed on, such as `device_ids`, `bucket_cap_mb` or `gradient_as_bucket_view`.
+        ddp_options: Passed on, such as `bucket_cap_mb` or `gradient_as_bucket_view`.
 
     Raises:
         ValueError: The model or an option cannot be right here; the text says what to do instead.
@@ -73,8 +74,12 @@ class DdpGradientSync(GradientSync):
         self._every = gradient_sync == "every"
 
     def micro_step(self, is_last: bool) -> AbstractContextManager[Any]:
-        """Give `no_sync` for all but the last micro-batch."""
-        return nullcontext() if is_last or self._every else self._ddp.no_sync()
+        """Give `no_sync` for all but the last micro-batch.
+
+        Raises:
+            ValueError: At its end, when a parameter was used in two reentrant checkpoints.
+        """
+        return explain_reentrant() if is_last or self._every else self._ddp.no_sync()
 
     def finish(self, plan: WindowPlan, micro_steps: int) -> None:
         """Take part in the rounds that other ranks still owe this one, then see that every gradient was reduced.

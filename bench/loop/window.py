@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bench.loop.buffered import Window
 from bench.loop.observer import Observer
 from bench.loop.precision import Precision
 from bench.loop.sync import GradientSync
-from bench.loop.windows import Window
 
 LossSum = Callable[[nn.Module, Any], Tensor]
 """(model, micro-batch on the device) -> 0-d loss summed over the micro-batch's units."""
@@ -48,6 +48,7 @@ def accumulate_window(
             observer.phase_begin("backward")
             precision.scale(loss * loss_weight).backward()  # type: ignore[no-untyped-call]
         total.add_(loss.detach())
+        del waiting, micro_batch  # or it would stay beside the next one and the one read ahead
         micro_steps += 1
         observer.micro_step_end()
     sync.finish(window.plan, micro_steps)

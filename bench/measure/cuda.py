@@ -58,9 +58,9 @@ class CudaDevice:
         )
 
     def allocator_counts(self) -> AllocatorCounts:
-        """Read the allocator's retries and out-of-memory events."""
+        """Read the allocator's retries, out-of-memory events and blocks taken from the driver."""
         stats = torch.cuda.memory_stats(self.torch_device)
-        return AllocatorCounts(stats["num_alloc_retries"], stats["num_ooms"])
+        return AllocatorCounts(stats["num_alloc_retries"], stats["num_ooms"], stats.get("segment.all.allocated"))
 
     def properties(self) -> DeviceProperties:
         """Read name, UUID and total memory."""

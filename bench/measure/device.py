@@ -29,6 +29,8 @@ class AllocatorCounts:
     retries: int | None
     """Times it had to free cached blocks and ask the driver again: the peak was at the wall."""
     ooms: int | None
+    segments: int | None = None
+    """Blocks it took from the driver; it is quiet while this stands still."""
 
 
 @dataclass(frozen=True)

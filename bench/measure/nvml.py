@@ -18,6 +18,7 @@ ValueT = TypeVar("ValueT")
 _INIT_LIMIT_S = 20.0
 """Where no process keeps the driver loaded (persistence mode off), the first call loads it: seconds with eight GPUs."""
 _CALL_LIMIT_S = 2.0
+_DEV = Path("/dev")
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def read_nvml(init_limit_s: float = _INIT_LIMIT_S, call_limit_s: float = _CALL_L
 
 def device_files() -> tuple[str, ...]:
     """List the files through which GPUs are reached, such as /dev/nvidia0; they exist without NVML too."""
-    return tuple(sorted(str(path) for path in Path("/dev").glob("nvidia[0-9]*")))
+    return tuple(sorted(str(path) for path in _DEV.glob("nvidia[0-9]*")))
 
 
 _hung: list[str] = []

@@ -6,6 +6,7 @@ falls between. Nothing waits inside an update; what the loop leaves on the devic
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ if TYPE_CHECKING:  # the loop and what watches it meet only in the worker
     from bench.loop.observer import Phase, UpdateResult
     from bench.loop.plan import WindowCounts, WindowPlan
 
-PartName = Literal["first", "memory", "warmup", "timed", "quality"]
+PartName = Literal["first", "memory", "warmup", "timed", "confirm", "quality"]
 
 _RUN_AHEAD_UPDATES = 2
 """Before the host queues update i it waits for the end of update i-2: a bounded queue, and no bubble on the device."""
@@ -42,6 +43,8 @@ class UpdateSample:
     grad_norm: float | None
     lr: float
     loss_scale: float | None
+    micro_step_seconds: tuple[float, ...] = ()
+    """From the end of the micro-step before (or of the update before) to each one's own end [s]; empty unless asked."""
 
     @property
     def counts(self) -> WindowCounts:
@@ -71,6 +74,8 @@ class _Kept:
     micro_steps_run: int
     lr: float
     loss_scale: float | None
+    micro_step_marks: list[Any]
+    """Empty unless micro-steps are marked too."""
 
 
 class Profiler:
@@ -87,13 +92,19 @@ class Profiler:
         self._name: PartName = "first"
         self._kept: list[_Kept] = []
         self._marks: list[Any] = []
+        self._by_micro_steps = False
+        self._micro_step_marks: list[Any] = []
         self._micro_steps = 0
         self._start_ns = 0
         self._values = torch.empty(0)
 
-    def begin(self, name: PartName, updates: int) -> None:
-        """Start a part of at most so many updates: wait for the device, reset peaks, start the clock."""
+    def begin(self, name: PartName, updates: int, by_micro_steps: bool = False) -> None:
+        """Start a part of at most so many updates: wait for the device, reset peaks, start the clock.
+
+        `by_micro_steps` marks the end of every micro-step too, for updates so long that few of them can be had.
+        """
         self._name = name
+        self._by_micro_steps = by_micro_steps
         self._kept = []
         # Losses and norms go to the host as they appear: kept on the device, one tensor an update would grow the very
         # memory that is measured.
@@ -106,13 +117,16 @@ class Profiler:
     def window_begin(self, plan: WindowPlan) -> None:
         """Count from 0; the mark before the window is the end of the one before."""
         self._micro_steps = 0
+        self._micro_step_marks = []
 
     def phase_begin(self, phase: Phase) -> None:
         """Do nothing."""
 
     def micro_step_end(self) -> None:
-        """Count."""
+        """Count, and mark where asked to."""
         self._micro_steps += 1
+        if self._by_micro_steps:
+            self._micro_step_marks.append(self._device.mark())
 
     def update_end(self, result: UpdateResult) -> None:
         """Send to the host what the update left on the device, mark its end, and wait only for one well behind."""
@@ -122,7 +136,15 @@ class Profiler:
             row[1].copy_(result.grad_norm, non_blocking=True)
         has_grad_norm = result.grad_norm is not None
         self._kept.append(
-            _Kept(result.plan, result.result, has_grad_norm, self._micro_steps, result.lr, result.loss_scale)
+            _Kept(
+                result.plan,
+                result.result,
+                has_grad_norm,
+                self._micro_steps,
+                result.lr,
+                result.loss_scale,
+                self._micro_step_marks,
+            )
         )
         self._marks.append(self._device.mark())
         if len(self._marks) > _RUN_AHEAD_UPDATES:
@@ -146,8 +168,12 @@ class Profiler:
                 grad_norm=values[index][1] if kept.has_grad_norm else None,
                 lr=kept.lr,
                 loss_scale=kept.loss_scale,
+                micro_step_seconds=self._between([self._marks[index], *kept.micro_step_marks]),
             )
             for index, kept in enumerate(self._kept)
         )
         self._kept, self._marks = [], []
         return Part(self._name, samples, host_seconds, peaks)
+
+    def _between(self, marks: list[Any]) -> tuple[float, ...]:
+        return tuple(self._device.seconds_between(earlier, later) for earlier, later in itertools.pairwise(marks))

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from bench.errors import StorageError
+from bench.record.fault_points import reach
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -19,11 +20,16 @@ def write_atomically(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as stream:
+            reach("file.write")
             stream.write(content)
             stream.flush()
+            reach("file.fsync")
             os.fsync(stream.fileno())
+        reach("file.rename")
         temporary.replace(path)
+        reach("folder.fsync")
         sync_folder(path.parent)
+        reach("file.durable")
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()

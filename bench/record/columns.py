@@ -300,6 +300,24 @@ COLUMNS: tuple[Column, ...] = (
         "rank0",
         "Checksum of the parameters after the last update; a launch whose ranks differ is invalid.",
     ),
+    # Proof that the accumulated update is the update of one large batch.
+    Column(
+        "proof",
+        "string",
+        None,
+        "proof",
+        "launch",
+        "Verdict of the accumulation check of this model, AMP mode and world size: PASS, FAIL or NOT PROVEN; null when "
+        "it was not run.",
+    ),
+    Column(
+        "proof_error",
+        "float64",
+        "ratio",
+        "proof",
+        "launch",
+        "Norm of the gradient's error relative to the norm of the whole reference gradient; null when not proven.",
+    ),
     # Machine and software.
     _machine("hostname", "string", "rank0", "Name of the host of rank 0."),
     _machine("cpu_model", "string", "rank0", "Model name of the host's CPU."),

@@ -8,6 +8,7 @@ folder's lock, opens a journal for writing.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -18,7 +19,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from bench.errors import StorageError
-from bench.record.atomic import read_bytes, storage_error, sync_folder
+from bench.record.atomic import read_bytes, storage_error, sync_folder, write_atomically
+from bench.record.fault_points import reach
 
 _log = logging.getLogger(__name__)
 
@@ -71,9 +73,13 @@ class Journal:
         """
         line = encode_line(record)
         try:
+            self._check_in_place()
+            reach("journal.write")
             if os.write(self._descriptor, line) != len(line):
-                raise OSError(0, "the disk took only part of the line")
+                raise OSError(errno.ENOSPC, "the disk took only part of the line")
+            reach("journal.fsync")
             os.fsync(self._descriptor)
+            reach("journal.durable")
         except OSError as error:
             # A line that may not survive a power cut must not be read back as if it had.
             with contextlib.suppress(OSError):
@@ -81,6 +87,12 @@ class Journal:
             raise storage_error(self.path, f"cannot be appended to ({len(line):,} bytes needed)", error) from error
         self._size += len(line)
         self._records.append(json.loads(line)["record"])
+
+    def _check_in_place(self) -> None:
+        """Refuse to write to a file that was deleted or replaced: nobody would ever read it."""
+        here, there = os.fstat(self._descriptor), os.stat(self.path)  # noqa: PTH116 - beside fstat
+        if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
+            raise OSError(errno.ESTALE, "another file has taken its place")
 
     def close(self) -> None:
         """Close the file; a closed journal still answers `records`."""
@@ -104,6 +116,34 @@ def read_journal(path: Path) -> tuple[dict[str, Any], ...]:
     return tuple(parse_journal(read_bytes(path), path)[0])
 
 
+def salvage_journal(path: Path) -> list[int]:
+    """Keep the whole lines of a damaged journal, and the file as it was under another name beside it.
+
+    Returns:
+        The numbers of the lines that were left out, from 1; none for a whole journal, which is not touched.
+
+    Raises:
+        StorageError: The file cannot be read or written, or its first line, the header, is damaged.
+    """
+    content = read_bytes(path)
+    lines = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
+    damaged = [number for number, line in enumerate(lines, start=1) if _decode_line(line) is None]
+    if not damaged:
+        return []
+    if damaged[0] == 1:
+        raise StorageError(
+            f"{path}:1: the header is damaged, and without it nothing says how the rows were measured. "
+            "Begin anew with --fresh, which keeps this folder."
+        )
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    write_atomically(aside, content)
+    whole = [line for position, line in enumerate(lines, start=1) if position not in damaged]
+    write_atomically(path, b"".join(line + b"\n" for line in whole))
+    return damaged
+
+
 def encode_line(record: Mapping[str, Any]) -> bytes:
     """Encode one record as a line of the journal, newline included."""
     return b'{"crc": "%08x", "record": %s}\n' % (zlib.crc32(canonical := _canonical(record)), canonical)
@@ -122,7 +162,7 @@ def parse_journal(content: bytes, path: Path) -> tuple[list[dict[str, Any]], int
         if record is None:
             raise StorageError(
                 f"{path}:{number}: this line is damaged (its checksum does not fit), and it is not an unfinished last "
-                f"line. {number - 1} whole records stand before it. Restore the file, or move the folder aside."
+                f"line. {number - 1} whole records stand before it. Run with --repair to keep every whole line."
             )
         records.append(record)
     return records, size

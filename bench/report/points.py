@@ -38,7 +38,7 @@ class Point:
 
 def points_of(rows: Sequence[Row]) -> list[Point]:
     """Make one point of each trial that is ok and has both values; what lacks one is left out, never drawn as 0."""
-    extra = _extra_axes([row for row in rows if row["outcome"] == "ok"])
+    extra = extra_axes([row for row in rows if row["outcome"] == "ok"])
     by_trial: dict[tuple[Any, Any], list[Row]] = {}
     for row in rows:
         if (
@@ -57,9 +57,17 @@ def label_of(row: Row, extra: Sequence[str] = ()) -> str:
     return _cut(", ".join([cut, *(_cut(word, _LONGEST_WORD) for word in words if word)]), _LONGEST_LABEL)
 
 
+def name_of(row: Row, extra: Sequence[str] = ()) -> str:
+    """Write "bf16 8 x 4": AMP mode, micro-batch x accumulation steps, and the values of the extra axes."""
+    cut = " ".join(_word(row.get(name)) for name in ("amp_mode", "micro_batch_size"))
+    words = (_axis_word(axis, row.get(axis)) for axis in extra)
+    cuts = [f"{cut} x {_word(row.get('accumulation_steps'))}", *(_cut(word, _LONGEST_WORD) for word in words if word)]
+    return ", ".join(cuts)
+
+
 def absent_of(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Name the trials that are not drawn, by outcome."""
-    extra = _extra_axes(rows)
+    extra = extra_axes(rows)
     absent: dict[str, list[str]] = {}
     for row in rows:
         if row["outcome"] != "ok":
@@ -70,7 +78,8 @@ def absent_of(rows: Sequence[Row]) -> dict[str, list[str]]:
     return absent
 
 
-def _extra_axes(rows: Sequence[Row]) -> list[str]:
+def extra_axes(rows: Sequence[Row]) -> list[str]:
+    """Name the columns that a name must tell besides AMP mode, micro-batch and accumulation."""
     return [name for name in axis_names(rows) if name not in ("amp_mode", "hostname")]
 
 
@@ -98,6 +107,8 @@ def _axis_word(axis: str, value: Any) -> str:
     """Say an axis' value so that it is understood without its heading."""
     if isinstance(value, bool):
         return axis.removeprefix("activation_").replace("_", " ") if value else ""
+    if axis == "gradient_sync":
+        return f"sync {clean(str(value))}"
     if axis == "world_size":
         return f"{value} rank{'' if value == 1 else 's'}"
     if isinstance(value, int | float):

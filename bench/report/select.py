@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bench.errors import BenchError
 from bench.record.journal import read_journal
-from bench.record.store import RESULTS_NAME, PartInfo, collect_parts, read_table
+from bench.record.store import RESULTS_NAME, UPDATES_NAME, PartInfo, collect_parts, read_table, read_update_table
 from bench.report.where import parse_condition
 
 if TYPE_CHECKING:  # pandas takes half a second to import, which only those who ask for a frame should wait
@@ -45,6 +45,20 @@ def select_table(paths: Sequence[Path], where: Sequence[str] = ()) -> pa.Table:
     return table
 
 
+def select_updates(path: Path) -> pa.Table | None:
+    """Load the updates that belong to a results folder or file; None where there are none, as beside a copied file.
+
+    Raises:
+        StorageError: The file is damaged, foreign or of a newer version; names it.
+    """
+    folder = path if path.is_dir() else path.parent
+    if path.is_file() and path.name != RESULTS_NAME:
+        return None
+    if (folder / UPDATES_NAME).exists():
+        return read_update_table(folder / UPDATES_NAME)
+    return collect_parts(folder, _finished(folder))[1] if (folder / "journal.jsonl").exists() else None
+
+
 def rows_of(frame: pa.Table | pd.DataFrame) -> list[dict[str, Any]]:
     """Give the rows of a table or frame as plain Python values, None for missing."""
     if isinstance(frame, pa.Table):
@@ -70,9 +84,13 @@ def _read(path: Path) -> pa.Table:
         return read_table(path / RESULTS_NAME)
     if (path / "journal.jsonl").exists():
         # A sweep that has not ended yet: the journal knows what is finished.
-        launches = [record for record in read_journal(path / "journal.jsonl") if record.get("kind") == "launch"]
-        return collect_parts(path, [PartInfo.from_journal(record) for record in launches if record.get("part")])[0]
+        return collect_parts(path, _finished(path))[0]
     raise BenchError(f"{path}: holds neither {RESULTS_NAME} nor journal.jsonl, so it is not a results folder.")
+
+
+def _finished(folder: Path) -> list[PartInfo]:
+    launches = [record for record in read_journal(folder / "journal.jsonl") if record.get("kind") == "launch"]
+    return [PartInfo.from_journal(record) for record in launches if record.get("part")]
 
 
 def _bool_array(mask: Sequence[bool]) -> pa.Array:

@@ -57,19 +57,38 @@ def render(
         frame = frame.select(list(columns))
     names = list(columns) or [str(name) for name in (frame.column_names if isinstance(frame, pa.Table) else frame)]
     rows = rows_of(frame)
-    if format == "json":
-        return _json(rows, names)
+    if format in ("csv", "json"):
+        return render_rows(rows, names, format)
+    return render_people(chosen_table(rows, columns) if columns else people_table(rows), format, width, color)
+
+
+def render_rows(
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    format: Literal["csv", "json"],  # noqa: A002 - as in render
+    head: Mapping[str, Any] | None = None,
+) -> str:
+    """Render rows for programs, in base units, every name in every row; `head` goes before the rows of JSON."""
     if format == "csv":
         return _csv(rows, names)
-    table = chosen_table(rows, columns) if columns else people_table(rows)
-    if format == "table":
-        return _text(table, width, color)
-    return _document(table, format)
+    return json_text({**(head or {}), "rows": [{name: row.get(name) for name in names} for row in rows]})
 
 
-def _json(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
-    document = {"format": JSON_FORMAT, "rows": [{name: _finite(row.get(name)) for name in names} for row in rows]}
-    return json.dumps(document, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
+def json_text(document: Mapping[str, Any]) -> str:
+    """Write one JSON document that every strict reader takes: a float that is not finite is null."""
+    return (
+        json.dumps(_finite({"format": JSON_FORMAT, **document}), allow_nan=False, ensure_ascii=False, indent=1) + "\n"
+    )
+
+
+def render_people(
+    table: PeopleTable,
+    format: Literal["table", "markdown", "latex"],  # noqa: A002 - as in render
+    width: int = WIDEST,
+    color: bool = False,
+) -> str:
+    """Render a phrased table as text for a terminal, or as Markdown or LaTeX."""
+    return _text(table, width, color) if format == "table" else _document(table, format)
 
 
 def _csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
@@ -88,8 +107,10 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -1,8 +1,8 @@
 """Faults on purpose, for the tests: `BENCH_FAULTS` names a file of faults, one a line, such as `forward:3:oom`.
 
-A line is `[trial_id/]point[@rank]:nth:action`: at the nth visit of a point, counted from 1, the rank misbehaves.
-Points are the phases of a launch. A file, since the fork server's environment is fixed at its start. Without the
-variable nothing here runs.
+A line is `[trial_id/]point[@rank]:nth:action[=value]`: at the nth visit of a point, counted from 1, the rank misbehaves.
+Points are the phases of a launch; `capacity:1:bytes=N` plants a memory of N bytes. A file, since the fork server's
+environment is fixed at its start. Without the variable nothing here runs.
 """
 
 from __future__ import annotations
@@ -67,6 +67,41 @@ def _diverge() -> None:
     weight.data.view(-1)[0] += 1.0
 
 
+def _stop() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _chatter() -> None:
+    """Print without end and get nowhere."""
+    while True:
+        os.write(1, b"still busy\n")
+        time.sleep(0.01)
+
+
+def _deaf_sleep() -> None:
+    """Hang, deaf to everything that can be ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    deadline = time.monotonic() + 3600
+    while time.monotonic() < deadline:
+        time.sleep(1)
+
+
+def _block_in_collective() -> None:
+    """Wait inside the process group, in C++, for a message that no rank sends."""
+    import torch
+
+    other = (torch.distributed.get_rank() + 1) % torch.distributed.get_world_size()
+    torch.distributed.recv(torch.zeros(1), src=other)
+
+
+def _leave_a_child() -> None:
+    """Start a process in a session of its own, as a data loader that outlives its rank."""
+    import subprocess
+
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
+
+
 ACTIONS: dict[str, Callable[[], None]] = {
     "oom": _raise_oom,
     "raise": _raise_error,
@@ -77,13 +112,20 @@ ACTIONS: dict[str, Callable[[], None]] = {
     "sys_exit": _exit_politely,
     "sleep": _sleep,
     "diverge": _diverge,
+    "stop": _stop,
+    "chatter": _chatter,
+    "deaf": _deaf_sleep,
+    "block": _block_in_collective,
+    "leave_child": _leave_a_child,
 }
 
 
 class Faults:
     """Carry out the faults asked for by the environment; an observer of the loop."""
 
-    def __init__(self, trial_id: str, rank: int) -> None:
+    def __init__(self, trial_id: str, rank: int, micro_batch_size: int = 1) -> None:
+        self._micro_batch_size = micro_batch_size
+        self._capacity_bytes: int | None = None
         self._seen: Counter[str] = Counter()
         self._planned: dict[tuple[str, int], Callable[[], None]] = {}
         file = os.environ.get(VARIABLE)
@@ -92,7 +134,22 @@ class Faults:
             point, _, only_rank = where.partition("@")
             only_trial, _, point = point.rpartition("/")
             if only_trial in ("", trial_id) and only_rank in ("", str(rank)):
-                self._planned[point, int(nth)] = ACTIONS[action]
+                self._plan(point, int(nth), *action.partition("=")[::2])
+
+    def _plan(self, point: str, nth: int, action: str, value: str) -> None:
+        if point == "capacity":
+            self._capacity_bytes = int(value)
+        elif action != "oom_above":
+            self._planned[point, nth] = ACTIONS[action]
+        elif self._micro_batch_size > int(value):
+            self._planned[point, nth] = _raise_oom
+
+    def fill_capacity(self, columns: dict[str, Any]) -> None:
+        """Behave as if the device had the planted capacity: say so, and run out of memory where it is exceeded."""
+        if self._capacity_bytes is not None:
+            columns["device_capacity_bytes"] = self._capacity_bytes
+            if columns["peak_allocated_bytes"] > self._capacity_bytes:
+                _raise_oom()
 
     def reach(self, point: str) -> None:
         """Do what is planned for this visit of the point, counted from 1."""

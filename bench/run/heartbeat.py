@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the driver reads heartbeats and must not import torch
 PHASES = ("start", "build", "data", "forward", "backward", "update", "finish")
 """What a rank can be doing, in the order in which it first gets there."""
 
-_LAYOUT = struct.Struct("<QqqqQ")
+_LAYOUT = struct.Struct("<QqqqQQ")
 _NUMBER_OF = {phase: number for number, phase in enumerate(PHASES)}
 
 
@@ -33,6 +33,8 @@ class Beat:
     """When, on the machine's monotonic clock [s]."""
     beats: int
     """Signs of life so far."""
+    micro_steps: int = 0
+    """Micro-steps ended so far, over all windows."""
 
 
 class Heartbeat:
@@ -43,6 +45,7 @@ class Heartbeat:
         self.update = -1
         self.micro_batch = -1
         self._beats = 0
+        self._micro_steps = 0
         with path.open("w+b") as file:
             file.truncate(_LAYOUT.size)
             self._map = mmap.mmap(file.fileno(), _LAYOUT.size)
@@ -53,7 +56,14 @@ class Heartbeat:
         self.phase = phase
         self._beats += 1
         _LAYOUT.pack_into(
-            self._map, 0, _NUMBER_OF[phase], self.update, self.micro_batch, time.monotonic_ns(), self._beats
+            self._map,
+            0,
+            _NUMBER_OF[phase],
+            self.update,
+            self.micro_batch,
+            time.monotonic_ns(),
+            self._beats,
+            self._micro_steps,
         )
 
     def window_begin(self, plan: WindowPlan) -> None:
@@ -68,6 +78,7 @@ class Heartbeat:
     def micro_step_end(self) -> None:
         """Note that the next micro-batch is due; the next phase tells."""
         self.micro_batch += 1
+        self._micro_steps += 1
 
     def update_end(self, result: UpdateResult) -> None:
         """Note that the window is over."""
@@ -79,9 +90,9 @@ class Heartbeat:
 def read_beat(path: Path) -> Beat | None:
     """Read a rank's last sign of life; None when there was none."""
     try:
-        number, update, micro_batch, monotonic_ns, beats = _LAYOUT.unpack(path.read_bytes())
+        number, update, micro_batch, monotonic_ns, beats, micro_steps = _LAYOUT.unpack(path.read_bytes())
     except (OSError, struct.error):
         return None
     if beats == 0 or number >= len(PHASES):
         return None
-    return Beat(PHASES[number], update, micro_batch, monotonic_ns / 1e9, beats)
+    return Beat(PHASES[number], update, micro_batch, monotonic_ns / 1e9, beats, micro_steps)

@@ -2,43 +2,46 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
+import resource
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Literal
 
+from bench.errors import EnvironmentFault
+from bench.record.fault_points import reach
 from bench.run import rank_process
+from bench.run.ending import dump_stacks, end_ranks, signal_group
 from bench.run.heartbeat import read_beat
+from bench.run.interrupts import Interrupts
 from bench.run.outcome import RankEnd
 from bench.run.paths import LaunchPaths
+from bench.run.process import adopt_orphans
+from bench.run.process_table import descendants, identify, is_alive, is_stopped, kill_with_token, reap_orphans
+from bench.run.servers import ServerPool
+from bench.run.watchdog import LaunchLimits, Stopped, Watchdog
 
 StartMethod = Literal["forkserver", "spawn"]
+RankFunction = Callable[[str, int, int], None]
+"""What a fresh process runs: folder of the launch, rank, process id of its parent."""
 
 _POLL_S = 0.2
-_TERM_GRACE_S = 5.0
-_KILL_GRACE_S = 5.0
-_PEER_GRACE_S = 5.0
+_PEER_GRACE_S = 3.0
 """After one rank ended badly, how long the others may take to end by themselves."""
+_SUSPENDED_S = 2.0
+"""A poll that comes so late means that this process was stopped, or the machine slept."""
 _LOG_CAP_BYTES = 64 * 1024**2
-
-
-@dataclass(frozen=True)
-class LaunchLimits:
-    """Bound a launch on the monotonic clock."""
-
-    start_s: float
-    """To the end of the first update [s]."""
-    total_s: float
-    """To the exit of the last rank [s]."""
 
 
 @dataclass(frozen=True)
@@ -46,27 +49,35 @@ class LaunchEnd:
     """State how the processes of a launch ended."""
 
     ranks: tuple[RankEnd, ...]
-    stopped: str | None
-    """Why the driver stopped it: timeout or start_timeout; None if it ended by itself."""
-    interrupt: BaseException | None
-    """What a signal handler raised meanwhile; for the caller to raise again once the launch is recorded."""
+    stopped: Stopped | None
+    """Why the driver stopped it; None if it ended by itself."""
     seconds: float
     """From the request to the reaped exit of the last process [s]."""
+    flags: tuple[str, ...] = ()
+    """What was unusual: suspended, started_by_spawn."""
 
 
 class Launcher:
-    """Start ranks from a warm server of the standard library; one server serves a whole sweep."""
+    """Start ranks from warm servers of the standard library; one launcher serves a whole sweep."""
 
-    def __init__(self, start_method: StartMethod = "forkserver") -> None:
-        self._context: Any = multiprocessing.get_context(start_method)
-        self._start_method = start_method
-        if start_method == "forkserver":
-            self._context.set_forkserver_preload(["bench.run.preload"])
+    def __init__(
+        self,
+        start_method: StartMethod = "forkserver",
+        rank_function: RankFunction = rank_process.run,
+        preload: Sequence[str] = ("bench.run.preload",),
+    ) -> None:
+        self._start_method: StartMethod = start_method
+        self._rank_function = rank_function
+        self.token = uuid.uuid4().hex
+        """Marks every process of this launcher's ranks, and what they start."""
+        self._servers = ServerPool(self.token, preload)
 
-    def warm_up(self) -> None:
-        """Start the server now; its imports go on while the caller does something else."""
+    def warm_up(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start a server now; its imports go on while the caller does something else."""
+        adopt_orphans()
         if self._start_method == "forkserver":
-            forkserver.ensure_running()
+            with _limits_named():
+                self._servers.start(environment or {})
 
     def run(
         self,
@@ -74,102 +85,207 @@ class Launcher:
         ranks: Sequence[int],
         limits: LaunchLimits,
         on_wait: Callable[[], None] = lambda: None,
+        interrupts: Interrupts | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> LaunchEnd:
         """Run these ranks to their end, whatever it is; `on_wait` is called a few times a second.
 
-        Whatever a signal handler raises ends the ranks, and comes back in the result as `interrupt`.
+        Args:
+            paths: files of the launch.
+            ranks: numbers of the ranks.
+            limits: when to give up.
+            on_wait: called while waiting.
+            interrupts: signals that end the launch.
+            environment: variables that torch reads when it is imported.
+
+        Raises:
+            EnvironmentFault: The machine has no process or file descriptor left; names the limit.
         """
-        start = time.monotonic()
-        processes: dict[int, BaseProcess] = {}
-        stopped: str | None = None
-        interrupt: BaseException | None = None
+        launch = _Launch(paths, limits, on_wait, interrupts or Interrupts())
+        started_s = time.monotonic()
+        self._start(launch, ranks, self._start_method, environment or {})
+        unfit = any(process.exitcode == rank_process.UNFIT for process in launch.processes.values())
+        if unfit and launch.stopped is None:
+            launch.flags.append("started_by_spawn")
+            _set_aside(paths, ranks)
+            self._start(launch, ranks, "spawn", environment or {})
+        return launch.result(ranks, time.monotonic() - started_s)
+
+    def _start(
+        self, launch: _Launch, ranks: Sequence[int], method: StartMethod, environment: Mapping[str, str]
+    ) -> None:
+        """Start the ranks by this method, wait for them and clear up."""
+        launch.processes = {}
         try:
-            for rank in ranks:
-                processes[rank] = self._start(paths, rank)
-            stopped = self._wait(processes, paths, start, limits, on_wait)
-        except BaseException as error:
-            interrupt = error
-        ended_here = {rank for rank, process in processes.items() if process.is_alive()}
-        _end(list(processes.values()))
-        if isinstance(interrupt, Exception):
-            raise interrupt
-        codes = {rank: process.exitcode for rank, process in processes.items()}
-        codes = {rank: codes.get(rank) for rank in ranks}
-        for process in processes.values():
-            if process.exitcode is not None:
-                process.close()
-        ends = tuple(
-            RankEnd(
-                rank,
-                codes[rank],
-                _read_document(paths, rank),
-                read_beat(paths.heartbeat(rank)),
-                _last_line(paths.rank_log(rank)),
-                rank in ended_here,
+            with _limits_named(), _without_main_module():
+                reach("launch.spawn")
+                for rank in ranks:
+                    launch.processes[rank] = self._start_rank(launch.paths, rank, method, environment)
+                reach("launch.spawned")
+            servers = [identify(pid) for pid in self._servers.pids()]
+            launch.watch()
+            if launch.stopped is None and not all(is_alive(server) for server in servers):
+                launch.stopped = Stopped("killed", "the fork server was ended from outside, and its ranks with it")
+        finally:
+            launch.end()
+            self._clear_up()
+            reach("launch.ended")
+
+    def _start_rank(
+        self, paths: LaunchPaths, rank: int, method: StartMethod, environment: Mapping[str, str]
+    ) -> BaseProcess:
+        context: Any = multiprocessing.get_context(method)
+
+        def start(parent: int) -> BaseProcess:
+            arguments = (str(paths.folder), rank, parent)
+            process: BaseProcess = context.Process(
+                target=self._rank_function, args=arguments, name=f"rank-{rank}", daemon=True
             )
-            for rank in ranks
-        )
-        return LaunchEnd(ends, stopped, interrupt, time.monotonic() - start)
-
-    def _start(self, paths: LaunchPaths, rank: int) -> BaseProcess:
-        process: BaseProcess = self._context.Process(
-            target=rank_process.run, args=(str(paths.folder), rank), name=f"rank-{rank}", daemon=True
-        )
-        with _without_main_module():
             process.start()
-        return process
+            return process
 
-    def _wait(
-        self,
-        processes: dict[int, BaseProcess],
-        paths: LaunchPaths,
-        start: float,
-        limits: LaunchLimits,
-        on_wait: Callable[[], None],
-    ) -> str | None:
-        """Wait until all ranks ended, one ended badly and the others had their grace, or a limit passed."""
-        started = False
+        if method == "forkserver":
+            with self._servers.connected(environment) as server_pid:
+                return start(server_pid)
+        with self._servers.variables(environment):
+            return start(os.getpid())
+
+    def _clear_up(self) -> None:
+        """Kill what the ranks started and left, such as data loaders in a session of their own."""
+        servers = self._servers.pids()
+        kill_with_token(self.token, servers, among=descendants(os.getpid()))
+        reap_orphans(servers)
+
+
+class _Launch:
+    """Hold one launch under way."""
+
+    def __init__(
+        self, paths: LaunchPaths, limits: LaunchLimits, on_wait: Callable[[], None], interrupts: Interrupts
+    ) -> None:
+        self.paths = paths
+        self.processes: dict[int, BaseProcess] = {}
+        self.stopped: Stopped | None = None
+        self.flags: list[str] = []
+        self._limits = limits
+        self._on_wait = on_wait
+        self._interrupts = interrupts
+        self._ended_here: set[int] = set()
+        self._said_before: dict[int, dict[str, Any] | None] = {}
+
+    def watch(self) -> None:
+        """Wait until all ranks ended, one ended badly and the others had their grace, or the driver has had enough."""
+        watchdog = Watchdog(self._limits, time.monotonic())
         bad_since: float | None = None
+        last_look_s = time.monotonic()
         while True:
-            alive = {rank: process for rank, process in processes.items() if process.exitcode is None}
+            alive = {rank: process for rank, process in self.processes.items() if process.exitcode is None}
             if not alive:
-                return None
-            now = time.monotonic()
-            if len(alive) < len(processes) and any(process.exitcode for process in processes.values()):
-                bad_since = now if bad_since is None else bad_since
-                if now - bad_since > _PEER_GRACE_S:
-                    return None
-            if now - start > limits.total_s:
-                return "timeout"
-            beats = [read_beat(paths.heartbeat(rank)) for rank in processes] if not started else []
-            started = started or all(beat is not None and beat.update >= 1 for beat in beats)
-            if not started and now - start > limits.start_s:
-                return "start_timeout"
+                return
+            now_s = time.monotonic()
+            if any(self._ended_badly(rank) for rank in self.processes if rank not in alive):
+                bad_since = now_s if bad_since is None else bad_since
+                if now_s - bad_since > _PEER_GRACE_S:
+                    return
+            if now_s - last_look_s > _SUSPENDED_S:
+                watchdog.excuse(now_s - last_look_s, now_s)
+                self._flag("suspended")
+            last_look_s = now_s
+            self.stopped = self._interrupted() or watchdog.look(self._beats(alive), now_s)
+            if self.stopped is not None:
+                return
+            if self._interrupts.suspend_asked:
+                self._suspend()
+                continue
             wait([process.sentinel for process in alive.values()], timeout=_POLL_S)
-            for rank in processes:
-                _cap(paths, rank)
-            on_wait()
+            for rank in self.processes:
+                _cap(self.paths.rank_log(rank))
+            self._on_wait()
+
+    def end(self) -> None:
+        """End what still runs, with a dump of its stacks where it hangs."""
+        alive = {rank: process for rank, process in self.processes.items() if process.is_alive()}
+        self._ended_here = set(alive)
+        # What a rank says once it is being ended is not the cause of anything.
+        self._said_before = {rank: _read_document(self.paths, rank) for rank in alive}
+        if self.stopped is not None and self.stopped.outcome == "hang":
+            stopped = [rank for rank, process in alive.items() if process.pid and is_stopped(process.pid)]
+            if stopped:
+                reason = f"rank {stopped[0]} was stopped from outside (SIGSTOP): {self.stopped.reason}"
+                self.stopped = Stopped("hang", reason, stopped[0])
+            dump_stacks(alive)
+        end_ranks(self.processes, lambda: self._interrupts.hurry)
+
+    def result(self, ranks: Sequence[int], seconds: float) -> LaunchEnd:
+        """State how it ended, and let go of the processes."""
+        ends = []
+        for rank in ranks:
+            process = self.processes.get(rank)
+            code = None if process is None else process.exitcode
+            if process is not None and code is not None:
+                process.close()
+            ends.append(
+                RankEnd(
+                    rank,
+                    code,
+                    self._said_before[rank] if rank in self._ended_here else _read_document(self.paths, rank),
+                    read_beat(self.paths.heartbeat(rank)),
+                    _last_line(self.paths.rank_log(rank)),
+                    rank in self._ended_here,
+                    _read_stacks(self.paths, rank),
+                )
+            )
+        return LaunchEnd(tuple(ends), self.stopped, seconds, tuple(self.flags))
+
+    def _ended_badly(self, rank: int) -> bool:
+        """Tell whether an ended rank failed, or left without a result: its peers wait for it in vain."""
+        return self.processes[rank].exitcode != 0 or not self.paths.rank_file(rank).exists()
+
+    def _beats(self, ranks: Mapping[int, BaseProcess]) -> dict[int, Any]:
+        return {rank: read_beat(self.paths.heartbeat(rank)) for rank in ranks}
+
+    def _interrupted(self) -> Stopped | None:
+        number = self._interrupts.number
+        return None if number is None else Stopped("interrupted", "the sweep was interrupted")
+
+    def _suspend(self) -> None:
+        """Stop the ranks, then this process; go on with both when the terminal says so."""
+        for process in self.processes.values():
+            signal_group(process, signal.SIGSTOP)
+        self._interrupts.suspend()
+        for process in self.processes.values():
+            signal_group(process, signal.SIGCONT)
+        self._flag("suspended")
+
+    def _flag(self, name: str) -> None:
+        if name not in self.flags:
+            self.flags.append(name)
 
 
-def _end(processes: Sequence[BaseProcess]) -> None:
-    """End what still runs: SIGTERM, then SIGKILL, each with its grace; reap every process."""
-    alive = [process for process in processes if process.is_alive()]
-    for stop, grace_s in ((BaseProcess.terminate, _TERM_GRACE_S), (BaseProcess.kill, _KILL_GRACE_S)):
-        for process in alive:
-            stop(process)
-        deadline = time.monotonic() + grace_s
-        for process in alive:
-            process.join(max(0.0, deadline - time.monotonic()))
-        alive = [process for process in alive if process.is_alive()]
+def _set_aside(paths: LaunchPaths, ranks: Sequence[int]) -> None:
+    """Take away what a first try left, so that nothing of it is read as the second's."""
+    for rank in ranks:
+        paths.heartbeat(rank).unlink(missing_ok=True)
+        paths.rank_file(rank).unlink(missing_ok=True)
+    paths.rendezvous.unlink(missing_ok=True)
 
 
 def _read_document(paths: LaunchPaths, rank: int) -> dict[str, Any] | None:
     """Read a rank's answer; None when it gave none. The file is whole or absent, by rename."""
     try:
-        document: dict[str, Any] = json.loads(paths.rank_file(rank).read_text())
+        document = json.loads(paths.rank_file(rank).read_text())
     except (OSError, ValueError):
         return None
-    return document
+    return document if isinstance(document, dict) and "outcome" in document else None
+
+
+def _read_stacks(paths: LaunchPaths, rank: int) -> str | None:
+    """Read where the threads of a rank were; None when nobody asked."""
+    try:
+        text = paths.rank_stacks(rank).read_text(errors="replace").strip()
+    except OSError:
+        return None
+    return text[:4096] or None
 
 
 def _last_line(log: Path) -> str | None:
@@ -183,14 +299,29 @@ def _last_line(log: Path) -> str | None:
     return lines[-1].strip()[:300] if lines else None
 
 
-def _cap(paths: LaunchPaths, rank: int) -> None:
+def _cap(log: Path) -> None:
     """Cut a log that grows without bound back to half its cap; ranks append, so they go on at the new end."""
-    log = paths.rank_log(rank)
     try:
         if log.stat().st_size > _LOG_CAP_BYTES:
             os.truncate(log, _LOG_CAP_BYTES // 2)
     except OSError:
         return
+
+
+@contextmanager
+def _limits_named() -> Iterator[None]:
+    """Turn a refusal to start a process into a fault that names the limit."""
+    try:
+        yield
+    except (OSError, EOFError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        if number in (errno.EMFILE, errno.ENFILE):
+            limit = f"{resource.getrlimit(resource.RLIMIT_NOFILE)[0]} open files (ulimit -n)"
+        elif number in (errno.EAGAIN, errno.ENOMEM) or isinstance(error, EOFError | ConnectionError):
+            limit = f"{resource.getrlimit(resource.RLIMIT_NPROC)[0]} processes (ulimit -u), or its memory"
+        else:
+            raise
+        raise EnvironmentFault(f"No process can be started: this user's limit is {limit}. Raise it.") from error
 
 
 @contextmanager

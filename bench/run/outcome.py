@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.run.heartbeat import Beat
+from bench.run.watchdog import Stopped, progress
 
 _OOM_CLASSES = {"OutOfMemoryError", "AcceleratorError:out of memory"}
 _HOST_OOM_CLASSES = {"MemoryError"}
@@ -43,6 +44,8 @@ class RankEnd:
     """The last line it printed."""
     ended_by_driver: bool = False
     """True when the driver ended it, so that its exit code says nothing about the cause."""
+    stacks: str | None = None
+    """Where its threads were, when it was asked because it hung."""
 
 
 @dataclass(frozen=True)
@@ -75,21 +78,23 @@ def classify_error(class_names: Sequence[str], text: str, device: str) -> str:
     return "failed"
 
 
-def decide(ends: Sequence[RankEnd], stopped: str | None = None) -> Outcome:
+def decide(ends: Sequence[RankEnd], stopped: Stopped | None = None) -> Outcome:
     """Decide how a launch ended from how each of its ranks did.
 
     Args:
         ends: one per rank.
-        stopped: why the driver stopped the launch itself, as an outcome (timeout, hang, interrupted); None if it
-            did not. An error that a rank wrote before it was stopped still counts first.
+        stopped: why the driver stopped the launch itself; None if it did not. An error that a rank wrote before it
+            was stopped still counts first.
     """
     told = [end for end in ends if end.document is not None and end.document["outcome"] != "ok"]
     causes = [end for end in told if not _is_secondary(end)]
     if causes:
         return _from_document(min(causes, key=_order_of_cause))
     if stopped is not None:
-        slowest = min(ends, key=lambda end: -1.0 if end.beat is None else end.beat.monotonic_s)
-        return _from_beat(stopped, _STOP_REASONS[stopped], slowest)
+        behind = min(ends, key=lambda end: progress(end.beat))
+        blamed = next((end for end in ends if end.rank == stopped.rank), behind)
+        outcome = _from_beat(stopped.outcome, stopped.reason, blamed)
+        return replace(outcome, error_text=blamed.stacks) if stopped.outcome == "hang" else outcome
     by_themselves = [end for end in ends if not end.ended_by_driver]
     killed = [end for end in by_themselves if end.exit_code is None or end.exit_code < 0]
     if killed:
@@ -109,12 +114,6 @@ def decide(ends: Sequence[RankEnd], stopped: str | None = None) -> Outcome:
         return _from_beat("failed", reason, end, exit_code=end.exit_code)
     return Outcome("ok", exit_code=0)
 
-
-_STOP_REASONS = {
-    "timeout": "the launch took longer than its time limit",
-    "start_timeout": "no update had ended within the start limit",
-    "interrupted": "the sweep was interrupted",
-}
 
 _GRAVITY = {"oom": 0, "oom_host": 0, "invalid": 2, "failed": 1}
 _SECONDARY = re.compile(r"Connection (closed|reset) by peer|Broken pipe|Connection refused|Timed out waiting")
@@ -153,7 +152,8 @@ def _killed(end: RankEnd) -> Outcome:
         return _from_beat("killed", f"rank {end.rank} could not be reaped", end)
     number = -end.exit_code
     name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
-    return _from_beat("killed", f"rank {end.rank} was ended by {name}", end, signal_number=number)
+    hint = " (without a word: the kernel does so when the host's memory is used up)" if number == signal.SIGKILL else ""
+    return _from_beat("killed", f"rank {end.rank} was ended by {name}{hint}", end, signal_number=number)
 
 
 def _from_beat(
@@ -161,7 +161,7 @@ def _from_beat(
 ) -> Outcome:
     beat = end.beat
     return Outcome(
-        outcome="timeout" if outcome == "start_timeout" else outcome,
+        outcome=outcome,
         reason=reason,
         phase=None if beat is None else beat.phase,
         micro_batch=None if beat is None or beat.micro_batch < 0 else beat.micro_batch,

@@ -74,3 +74,7 @@ class LaunchPaths:
     def heartbeat(self, rank: int) -> Path:
         """Where one rank is right now."""
         return self.folder / f"rank-{rank}.heartbeat"
+
+    def rank_stacks(self, rank: int) -> Path:
+        """Where each thread of a rank was when it hung or crashed; empty otherwise."""
+        return self.folder / f"rank-{rank}.stacks"

@@ -8,11 +8,23 @@ from __future__ import annotations
 
 import os
 
-import torch._dynamo  # noqa: F401 - the optimizers import it on first use, which takes a second
+from bench.run.process import die_with_parent, lead_session
 
-import bench.run.worker  # noqa: F401 - what a rank needs is loaded before it is forked
-from bench.run.process import die_with_parent
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
-SERVER_PID = os.getpid()
+die_with_parent(expected_parent=int(os.environ.get("BENCH_DRIVER_PID", os.getppid())))
+lead_session()
 
-die_with_parent()
+# numpy's OpenBLAS starts a thread for every further core when it is loaded. Torch has threads of its own.
+_asked = os.environ.get(_BLAS_THREADS)
+os.environ[_BLAS_THREADS] = "1"
+import numpy  # noqa: E402, F401
+
+if _asked is None:
+    del os.environ[_BLAS_THREADS]
+else:
+    os.environ[_BLAS_THREADS] = _asked
+
+import torch._dynamo  # noqa: E402, F401 - the optimizers import it on first use, which takes a second
+
+import bench.run.worker  # noqa: E402, F401 - what a rank needs is loaded before it is forked

@@ -1,4 +1,4 @@
-"""What a process of ours does first: tie its life to its parent, send its output to a log."""
+"""What a process of ours does first: tie its life to its parent, lead a session, send its output to a log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent(expected_parent: int | None = None) -> None:
@@ -16,12 +17,20 @@ def die_with_parent(expected_parent: int | None = None) -> None:
 
     The parent may have died before the request: then the process has another parent already and leaves at once.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if expected_parent is not None and os.getppid() != expected_parent:
         os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent dies (Linux, prctl(2)), so that it can be reaped."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def lead_session() -> None:
+    """Lead a session and process group of its own: Ctrl-C in the terminal reaches the driver alone."""
+    if os.getsid(0) != os.getpid():
+        os.setsid()
 
 
 def send_output_to(log: Path) -> None:
@@ -33,3 +42,8 @@ def send_output_to(log: Path) -> None:
     os.dup2(descriptor, 2)
     os.close(descriptor)
     os.close(empty)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

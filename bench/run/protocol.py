@@ -68,6 +68,8 @@ class _Launch:
 
     def run(self) -> Observations:
         bench, measure, quality_update = self._bench, self._bench.trial.measure, self._quality_update
+        assert measure.warmup_updates is not None, "a launch of fixed length"
+        assert measure.updates is not None, "a launch of fixed length"
         self._run_first()
         bench.feed.want_full_rows()
         for _ in range(MEMORY_UPDATES):

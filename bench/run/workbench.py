@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
@@ -71,7 +70,7 @@ def build_workbench(trial: TrialFile, ranks: Ranks, device: Device, watchers: li
     optimizer = make_optimizer(model, config.optimizer)
     profiler, reductions = Profiler(device), Reductions()
     loop = AccumulationLoop(
-        _gradient_sync(model, ranks, config.gradient_sync, device.kind),
+        _gradient_sync(model, ranks, config.gradient_sync),
         optimizer,
         sum_cross_entropy,
         Precision(config.amp_mode, device.kind),
@@ -107,8 +106,9 @@ def make_optimizer(model: nn.Module, spec: OptimizerSpec) -> Optimizer:
     return AdamW(parameters, lr=spec.lr, betas=betas, weight_decay=spec.weight_decay, **flags)
 
 
-def _gradient_sync(model: nn.Module, ranks: Ranks, when: str, device_type: str) -> GradientSync:
+def _gradient_sync(model: nn.Module, ranks: Ranks, when: str) -> GradientSync:
     if ranks.world_size == 1:
         return GradientSync(model)
-    device_ids = [torch.cuda.current_device()] if device_type == "cuda" else None
-    return DdpGradientSync(model, "every" if when == "every" else "last", device_ids=device_ids)
+    # No device_ids: the model and its inputs are on their device already, and with them DistributedDataParallel cannot
+    # be called without inputs, as it is on a rank that has no data.
+    return DdpGradientSync(model, "every" if when == "every" else "last")

@@ -62,7 +62,7 @@ def run_rank(paths: LaunchPaths, rank: int) -> str:
 
 def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbeat, document: dict[str, Any]) -> None:
     """Run the protocol and fill the document, facts first, so that a failure keeps what was known."""
-    faults = Faults(trial.trial_id, rank)
+    faults = Faults(trial.trial_id, rank, trial.config.micro_batch_size)
     _set_threads(trial)
     heartbeat.beat("build")
     faults.reach("build")
@@ -76,6 +76,7 @@ def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbe
     heartbeat.beat("finish")
     losses = train_losses(bench, observed)
     document["columns"] |= measured_columns(bench, observed, losses)
+    faults.fill_capacity(document["columns"])
     document["updates"] = update_rows(observed, losses)
     reason = why_invalid(bench, observed, losses)
     if reason is not None:

@@ -15,7 +15,7 @@ from bench.sweep.check_axes import BATCH_KEYS, axes_faults, section
 from bench.sweep.check_product import product_faults
 from bench.sweep.expand import listed, same_value
 from bench.sweep.faults import Fault, Location
-from bench.sweep.fields import FORMAT, SweepSpec, TrialConfig
+from bench.sweep.fields import FIXED_LENGTH, FORMAT, SweepSpec, TrialConfig
 from bench.sweep.keys import keys_at, unknown_key
 from bench.sweep.paths import field_paths, overlap
 from bench.sweep.rules import contradictions
@@ -53,6 +53,7 @@ def check_one_trial(document: dict[str, Any]) -> tuple[SweepSpec | None, list[Fa
     faults += [fault for fault in axes_faults(document) if fault.location not in broken]
     faults += _batch_faults(document)
     faults += _base_faults(document, broken)
+    faults += _measure_faults(document)
     expands = spec is not None and not faults
     in_axes = [fault.location for fault in faults if fault.location[:1] == ("axes",)]
     faults += _skip_faults(document, {str(location[1]) for location in in_axes if len(location) > 1})
@@ -101,6 +102,18 @@ def _batch_faults(document: Mapping[str, Any]) -> Iterator[Fault]:
         part, key, value = given[-1]
         problem = "is given beside global_batch_size, and each follows from the other"
         yield Fault((part, key), problem, "Keep one of the two", value)
+
+
+def _measure_faults(document: Mapping[str, Any]) -> Iterator[Fault]:
+    """A launch lasts until its figures are good enough, or for a fixed number of updates."""
+    measure = section(document, "measure")
+    if measure.get("preset") is None:
+        return
+    for key in FIXED_LENGTH:
+        if measure.get(key) is not None:
+            problem = "is given beside preset, which decides itself how many updates to run"
+            way_out = "Keep one of the two: a preset, or a fixed length (warmup_updates and updates)"
+            yield Fault(("measure", key), problem, way_out, measure[key])
 
 
 def _skip_faults(document: Mapping[str, Any], doubtful: set[str]) -> Iterator[Fault]:

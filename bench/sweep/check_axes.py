@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bench.sweep.faults import Fault, Location
-from bench.sweep.fields import TrialConfig
+from bench.sweep.fields import LARGEST_SEARCHED, SEARCHED_AXIS, TrialConfig
 from bench.sweep.keys import keys_at, unknown_key
 from bench.sweep.paths import field_paths, value_at, with_settings
 from bench.sweep.words import from_pydantic, plain_location
@@ -31,9 +31,21 @@ def axes_faults(document: Mapping[str, Any]) -> Iterator[Fault]:
             yield unknown_key(("axes", name), tuple(field_paths()))
         elif isinstance(values, list):
             yield from _axis_values_faults(name, values)
+        elif name == SEARCHED_AXIS and isinstance(values, dict) and set(values) == {"max"}:
+            yield from _search_faults(values["max"])
         if _is_given(base, name):
             problem = f"has no effect: axes.{name} sets it for every trial"
             yield Fault(("base", *name.split(".")), problem, "Remove one of the two", _given(base, name))
+
+
+def _search_faults(largest: Any) -> Iterator[Fault]:
+    """Check the N of {max: N}."""
+    location: Location = ("axes", SEARCHED_AXIS, "max")
+    if isinstance(largest, bool) or not isinstance(largest, int):
+        yield Fault(location, "is not a whole number", "Write a whole number, such as 256", largest)
+    elif not 1 <= largest <= LARGEST_SEARCHED:
+        problem = f"is out of range: it must be at least 1 and at most {LARGEST_SEARCHED:,}"
+        yield Fault(location, problem, f"Use 1 to {LARGEST_SEARCHED:,}", largest)
 
 
 def _given(base: Mapping[str, Any], name: str) -> Any:

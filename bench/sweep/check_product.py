@@ -9,7 +9,7 @@ from typing import Any
 from bench.sweep.expand import MachineFacts, combinations, expand, rule_matches
 from bench.sweep.faults import Fault, Location
 from bench.sweep.fields import LARGEST, SkipRule, SweepSpec
-from bench.sweep.trial import Skipped, Sweep, Trial, resolve
+from bench.sweep.trial import Search, Skipped, Sweep, Trial, resolve
 
 MOST_TRIALS = 10_000
 """Most combinations a sweep may have: more is a slip, and would take weeks."""
@@ -28,6 +28,7 @@ def product_faults(spec: SweepSpec) -> Iterator[Fault]:
     sweep = Sweep(spec.name, None, "", spec, tuple(spec.axes), "")
     entries = expand(sweep, _ENDLESS)
     trials = [entry for entry in entries if isinstance(entry, Trial)]
+    trials += [trial for entry in entries if isinstance(entry, Search) for trial in entry.candidates]
     yield from _unused_rules(sweep)
     if trials:
         yield from _epochs_that_never_end(spec, trials)
@@ -39,7 +40,7 @@ def _unused_rules(sweep: Sweep) -> Iterator[Fault]:
     unused: dict[int, SkipRule] = dict(enumerate(sweep.spec.skip))
     if not unused:
         return
-    for values, config in combinations(sweep):
+    for values, config, _ in combinations(sweep):
         resolved = [resolve(config, "cpu"), resolve(config, "cuda")]
         for number, rule in list(unused.items()):
             if any(rule_matches(rule, dict(values), each) for each in resolved):
@@ -70,6 +71,8 @@ def _nothing_left(spec: SweepSpec, reasons: list[str]) -> Fault:
 def _epochs_that_never_end(spec: SweepSpec, trials: list[Trial]) -> Iterator[Fault]:
     """An epoch longer than all a launch reads changes nothing."""
     measure = spec.measure
+    if measure.warmup_updates is None or measure.updates is None:
+        return  # a launch may go on for as long as its preset needs
     # First update, three of the memory pass, warm-up, timed part, and what the loss at quality_updates may add.
     updates = 4 + measure.warmup_updates + measure.updates + measure.quality_updates
     largest = max(trial.config.global_batch_size or 0 for trial in trials) * updates

@@ -1,4 +1,4 @@
-"""A sweep becomes trials: the full product of its axes, each point a trial or a skip with a reason.
+"""A sweep becomes trials: the full product of its axes, each point a trial, a search, or a skip with a reason.
 
 Pure: the machine enters as three facts. So `bench plan` can show what another machine would run.
 """
@@ -6,15 +6,15 @@ Pure: the machine enters as three facts. So `bench plan` can show what another m
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bench.errors import SweepFileError
-from bench.sweep.fields import SkipRule, TrialConfig
+from bench.sweep.fields import SEARCHED_AXIS, SkipRule, TrialConfig
 from bench.sweep.paths import value_at, with_settings
 from bench.sweep.rules import contradictions
-from bench.sweep.trial import Skipped, Sweep, Trial, label_of, resolve, trial_id
+from bench.sweep.trial import Search, Skipped, Sweep, Trial, label_of, resolve, trial_id
 
 AxisValues = tuple[tuple[str, Any], ...]
 """Axis name and value of one point, in file order."""
@@ -32,33 +32,80 @@ class MachineFacts:
     """Whether the GPUs compute in bf16 themselves."""
 
 
-def expand(sweep: Sweep, facts: MachineFacts) -> list[Trial | Skipped]:
+def expand(sweep: Sweep, facts: MachineFacts) -> list[Trial | Skipped | Search]:
     """Expand a sweep into one entry per combination of axis values, in file order, the last axis fastest.
+
+    A combination with an open micro-batch size, {max: N}, is one search over the sizes that divide.
 
     Raises:
         SweepFileError: Two combinations are the same trial.
     """
-    entries: list[Trial | Skipped] = []
+    entries: list[Trial | Skipped | Search] = []
     first_values: dict[str, AxisValues] = {}
-    for values, given in combinations(sweep):
-        config = resolve(given, facts.device)
-        name = trial_id(config)
-        if name in first_values:
-            labels = f"{label_of(first_values[name])!r} and {label_of(values)!r}"
-            what = f"{sweep.path or sweep.name}: axes: {labels} are the same trial here"
-            raise SweepFileError([f"{what} ({name}). Remove one of the two."])
-        first_values[name] = values
-        reason = _reason_to_skip(sweep, values, given, config, facts)
-        entries.append(Trial(name, config, values) if reason is None else Skipped(name, config, reason, values))
+    for open_values, sizes in itertools.groupby(combinations(sweep), key=lambda combination: combination[2]):
+        found = [_entry(sweep, facts, values, given, first_values) for values, given, _ in sizes]
+        if open_values is None:
+            entries += found
+        else:
+            entries.append(_search(open_values, found))
     return entries
 
 
-def combinations(sweep: Sweep) -> Iterator[tuple[AxisValues, TrialConfig]]:
-    """Yield the axis values and the settings, not yet resolved, of every combination in file order."""
+def _search(open_values: AxisValues, found: Sequence[Trial | Skipped]) -> Search | Skipped:
+    """Make one search of the sizes that can run; where none can, a skip for the reason of the smallest."""
+    candidates = tuple(entry for entry in found if isinstance(entry, Trial))
+    if candidates:
+        return Search(candidates, open_values)
+    assert isinstance(found[0], Skipped), "what is no trial is skipped"
+    return replace(found[0], axis_values=open_values)
+
+
+def _entry(
+    sweep: Sweep,
+    facts: MachineFacts,
+    values: AxisValues,
+    given: TrialConfig,
+    first_values: dict[str, AxisValues],
+) -> Trial | Skipped:
+    """Make one point a trial or a skip; `first_values` remembers the points before it by their ids."""
+    config = resolve(given, facts.device)
+    name = trial_id(config)
+    if name in first_values:
+        labels = f"{label_of(first_values[name])!r} and {label_of(values)!r}"
+        what = f"{sweep.path or sweep.name}: axes: {labels} are the same trial here"
+        raise SweepFileError([f"{what} ({name}). Remove one of the two."])
+    first_values[name] = values
+    reason = _reason_to_skip(sweep, values, given, config, facts)
+    return Trial(name, config, values) if reason is None else Skipped(name, config, reason, values)
+
+
+def combinations(sweep: Sweep) -> Iterator[tuple[AxisValues, TrialConfig, AxisValues | None]]:
+    """Yield the axis values and the settings, not yet resolved, of every combination in file order.
+
+    A combination with an open micro-batch size yields one entry for each size that divides, and the axis values as
+    written; these are null for all others.
+    """
     base = sweep.spec.base.model_dump(exclude_unset=True)
     for chosen in itertools.product(*sweep.spec.axes.values()):
-        values = tuple(zip(sweep.axes, chosen, strict=True))
-        yield values, TrialConfig.model_validate(with_settings(base, dict(values)))
+        values = dict(zip(sweep.axes, chosen, strict=True))
+        limit = values.get(SEARCHED_AXIS)
+        if not isinstance(limit, dict):
+            yield tuple(values.items()), TrialConfig.model_validate(with_settings(base, values)), None
+            continue
+        for size in _sizes(with_settings(base, values | {SEARCHED_AXIS: 1}), limit["max"]):
+            sized = values | {SEARCHED_AXIS: size}
+            config = TrialConfig.model_validate(with_settings(base, sized))
+            yield tuple(sized.items()), config, tuple(values.items())
+
+
+def _sizes(settings: Mapping[str, Any], largest: int) -> list[int]:
+    """List the micro-batch sizes that a search may try: those that divide, or all where the global batch is free."""
+    config = TrialConfig.model_validate(settings)
+    if config.global_batch_size is None:
+        return list(range(1, largest + 1))
+    per_rank, rest = divmod(config.global_batch_size, config.world_size)
+    # Where not even 1 divides, 1 stands for all: it is skipped with the reason.
+    return [1] if rest else [size for size in range(1, min(largest, per_rank) + 1) if per_rank % size == 0]
 
 
 def _reason_to_skip(

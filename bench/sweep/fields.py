@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from bench.sweep.presets import PRESETS
@@ -17,6 +17,12 @@ FORMAT = 1
 
 LARGEST = 1_000_000_000
 """Largest count any field takes: far beyond use, and small enough for every product to stay exact."""
+
+
+FIXED_LENGTH = {"warmup_updates": 3, "updates": 20}
+"""Settings that fix the length of a launch, and what the one left out is."""
+
+_EITHER = ("preset", *FIXED_LENGTH)
 
 
 class _Spec(BaseModel):
@@ -160,20 +166,34 @@ class TrialConfig(_Spec):
 
 
 class MeasureSpec(_Spec):
-    """Say how long to measure, how often, and when to give up."""
+    """Say how long to measure, how often, and when to give up: by a preset, or for a fixed number of updates."""
 
-    warmup_updates: CountFromZero = 3
-    """Updates between the memory pass and the timed part [updates]."""
-    updates: Count = 20
-    """Updates of the timed part [updates]."""
-    rounds: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Passes over all trials, each in its own shuffled order; one launch per trial and round."""
+    preset: Literal["quick", "normal", "strict"] | None = None
+    """Measure until the mean is known to 2 % (quick), 0.5 % (normal) or 0.25 % (strict); normal unless updates says."""
+    warmup_updates: CountFromZero | None = None
+    """Fixed number of updates between the memory pass and the timed part [updates]; 3 when only updates is given."""
+    updates: Count | None = None
+    """Fixed number of updates of the timed part [updates]; 20 when only warmup_updates is given."""
+    rounds: Annotated[int, Field(ge=1, le=1000)] = 3
+    """Passes over all trials, each in its own shuffled order; one launch per trial and round. 1 with a fixed length."""
     quality_updates: CountFromZero = 20
     """Update at which the training loss is taken for comparison; 0 takes none."""
     timeout_s: Annotated[float, Field(gt=0)] = 1800.0
     """Longest a launch may take [seconds]."""
     start_timeout_s: Annotated[float, Field(gt=0)] = 120.0
     """Longest a launch may take to start [seconds]."""
+    stall_timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    """Longest a started rank may show no sign of life, or 20 times its usual micro-step where longer [seconds]."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: Any) -> Any:
+        """Choose a preset, or complete a fixed length: one of the two always holds."""
+        if not isinstance(given, dict):
+            return given
+        is_fixed = any(given.get(key) is not None for key in FIXED_LENGTH)
+        default = {**FIXED_LENGTH, "rounds": 1} if is_fixed else {"preset": "normal", "rounds": 3}
+        return default | {key: value for key, value in given.items() if value is not None or key not in _EITHER}
 
 
 class SkipRule(_Spec):
@@ -185,6 +205,20 @@ class SkipRule(_Spec):
     """Why these trials are left out: shown by the commands and stored."""
 
 
+SEARCHED_AXIS = "micro_batch_size"
+"""The axis whose values may be searched: {max: N} finds the largest of them that fits."""
+
+LARGEST_SEARCHED = 1024
+"""Largest N of {max: N}."""
+
+
+def _searched_as_list(axes: Any) -> Any:
+    """Read {max: N} as the only value of its axis: what it stands for depends on the other settings."""
+    if isinstance(axes, dict) and isinstance(axes.get(SEARCHED_AXIS), dict) and set(axes[SEARCHED_AXIS]) == {"max"}:
+        return {**axes, SEARCHED_AXIS: [axes[SEARCHED_AXIS]]}
+    return axes
+
+
 class SweepSpec(_Spec):
     """Hold a whole sweep file."""
 
@@ -194,7 +228,7 @@ class SweepSpec(_Spec):
     """Name of the sweep and of its folder below results/."""
     base: TrialConfig = TrialConfig()
     """Settings that every trial starts from."""
-    axes: dict[str, Annotated[list[Any], Field(min_length=1)]]
+    axes: Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], BeforeValidator(_searched_as_list)]
     """Field, such as micro_batch_size or data.rows, to the values it takes; full product, the last varies fastest."""
     skip: list[SkipRule] = []
     """Trials to leave out."""

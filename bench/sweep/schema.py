@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bench.sweep.fields import SweepSpec
+from bench.sweep.fields import LARGEST_SEARCHED, SEARCHED_AXIS, SweepSpec
 from bench.sweep.paths import field_paths
 
 
@@ -19,6 +19,14 @@ def schema_text() -> str:
     definitions = schema["$defs"]
     axes = {name: _axis(_field_schema(definitions, name)) for name in field_paths()}
     schema["properties"]["axes"].update(properties=axes, additionalProperties=False, minProperties=1)
+    search = {
+        "type": "object",
+        "description": "Find the largest that fits, at most this.",
+        "properties": {"max": {"type": "integer", "minimum": 1, "maximum": LARGEST_SEARCHED}},
+        "required": ["max"],
+        "additionalProperties": False,
+    }
+    axes[SEARCHED_AXIS] = {"anyOf": [axes[SEARCHED_AXIS], search]}
     conditions: dict[str, Any] = {name: {} for name in axes}
     definitions["SkipRule"]["properties"]["when"].update(properties=conditions, additionalProperties=False)
     schema["title"] = "Sweep file of bench"

@@ -63,6 +63,20 @@ class Skipped:
         return label_of(self.axis_values) or f"micro_batch_size={self.config.micro_batch_size}"
 
 
+@dataclass(frozen=True)
+class Search:
+    """Hold one point of a sweep with an open micro-batch size: the largest of its candidates that fits is wanted."""
+
+    candidates: tuple[Trial, ...]
+    """The trials it may run, by growing micro-batch size; at least one."""
+    axis_values: tuple[tuple[str, Any], ...] = ()
+    """Axis name and value, in file order; that of micro_batch_size is {max: N}."""
+
+    def label(self) -> str:
+        """Write the axis values, such as amp_mode=bf16 micro_batch_size={max: 256}."""
+        return label_of(self.axis_values)
+
+
 def label_of(axis_values: tuple[tuple[str, Any], ...]) -> str:
     """Write axis names and values with single spaces between them."""
     return " ".join(f"{name}={show_value(value)}" for name, value in axis_values)

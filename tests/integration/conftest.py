@@ -41,7 +41,16 @@ class Silent:
 
     def __init__(self) -> None:
         self.rows: list[Mapping[str, Any]] = []
+        self.on_wait: Callable[[], None] = lambda: None
         self.owed = -1
+        self.notes: list[str] = []
+        self.left_out: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def place_left_out(self, label: str, reason: str) -> None:
+        self.left_out.append(label)
 
     def sweep_begin(self, launches: int, done: int, skipped: int) -> None:
         self.owed = launches
@@ -50,7 +59,7 @@ class Silent:
         pass
 
     def waiting(self) -> None:
-        pass
+        self.on_wait()
 
     def launch_end(self, launch: Any, row: Mapping[str, Any]) -> None:
         self.rows.append(row)
@@ -81,10 +90,13 @@ class Lab:
         """Expand for a CPU."""
         return [point for point in expand(sweep, CPU) if isinstance(point, Trial)]
 
-    def run(self, sweep: Sweep, *faults: str, **options: Any) -> SweepSummary:
+    def run(
+        self, sweep: Sweep, *faults: str, on_wait: Callable[[], None] = lambda: None, **options: Any
+    ) -> SweepSummary:
         """Run what is missing, with these faults."""
         self.faults_file.write_text("\n".join(faults))
         self.progress = Silent()
+        self.progress.on_wait = on_wait
         return run_sweep(
             sweep, self.folder / "results", CPU, self.progress, launcher=self.launcher, **options
         )

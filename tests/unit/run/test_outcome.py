@@ -8,6 +8,7 @@ import pytest
 
 from bench.run.heartbeat import Beat
 from bench.run.outcome import RankEnd, classify_error, decide
+from bench.run.watchdog import Stopped
 
 
 def document(outcome: str, text: str = "boom", time: float = 1.0, **changes: Any) -> dict[str, Any]:
@@ -76,7 +77,10 @@ def test_rank_that_left_silently_is_the_cause_not_the_peer_whose_connection_brok
 def test_oom_is_the_cause_even_when_another_rank_failed_earlier() -> None:
     """Out of memory weighs more than what it makes others say."""
     outcome = decide(
-        [RankEnd(0, 1, document("failed", "NCCL error", time=1.0), None), RankEnd(1, 1, document("oom", time=2.0), None)]
+        [
+            RankEnd(0, 1, document("failed", "NCCL error", time=1.0), None),
+            RankEnd(1, 1, document("oom", time=2.0), None),
+        ]
     )
     assert (outcome.outcome, outcome.failing_rank, outcome.phase, outcome.micro_batch) == ("oom", 1, "backward", 2)
 
@@ -107,14 +111,14 @@ def test_stop_by_the_driver_names_the_rank_that_was_silent_longest_and_where_it_
         RankEnd(0, -15, None, beat(9.0, "backward"), ended_by_driver=True),
         RankEnd(1, -15, None, beat(4.0, "update"), ended_by_driver=True),
     ]
-    outcome = decide(ends, "timeout")
+    outcome = decide(ends, Stopped("timeout", "too long"))
     assert (outcome.outcome, outcome.failing_rank, outcome.phase, outcome.micro_batch) == ("timeout", 1, "update", 1)
 
 
 def test_error_written_before_the_stop_still_counts_first() -> None:
     """A timeout while peers wait for a rank that failed is that rank's failure."""
     ends = [RankEnd(0, -15, None, beat(9.0), ended_by_driver=True), RankEnd(1, 1, document("failed"), beat(4.0))]
-    assert decide(ends, "timeout").outcome == "failed"
+    assert decide(ends, Stopped("timeout", "too long")).outcome == "failed"
 
 
 def test_invalid_result_is_not_ok() -> None:

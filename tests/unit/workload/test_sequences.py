@@ -145,3 +145,67 @@ def test_dropped_tail_that_is_everything_is_refused() -> None:
     """An epoch without a single whole window would give no update at all."""
     with pytest.raises(BenchError, match=r"sequences_per_epoch = 5 with tail: drop .* global_batch_size = 6"):
         ragged(5, 5, "drop").window(0, 6)
+
+
+@given(
+    count=st.integers(90, 700), update=st.integers(0, 300), global_batch_size=st.integers(1, 40), finite=st.booleans()
+)
+def test_held_out_sequences_are_in_no_update(count: int, update: int, global_batch_size: int, finite: bool) -> None:
+    """One in a hundred, at most 64, evenly spread; an epoch is all the others."""
+    source = ragged(count)
+    held = firsts(source.held_out())
+    assert len(held) == min(64, count // 100)
+    assert source.num_sequences == count - len(held)
+    assert not set(held) & set(firsts(source.window(update, global_batch_size)))
+    assert sorted(held + firsts(source.window(0, source.num_sequences))) == list(range(0, 2 * count, 2))
+    shorter = ragged(count, sequences_per_epoch=count // 2) if finite else source
+    assert firsts(shorter.held_out()) == held
+
+
+def test_held_out_sequences_are_spread_and_bounded() -> None:
+    """A large corpus holds out 64, none of them beside another, whatever the seed."""
+    held = firsts(ragged(20_000, seed=1).held_out())
+    assert len(held) == 64
+    assert held == firsts(ragged(20_000, seed=2).held_out())
+    assert min(np.diff(held)) == 624  # 312 sequences of two tokens
+    assert ragged(99).held_out() == []
+
+
+def test_full_rows_predict_no_held_out_token() -> None:
+    """The memory pass trains on them, so they keep away from what is held out."""
+    source = SequenceSource(corpus_of([300 * 4 + 1]), "packed", 4, seed=0)
+    unseen = {int(token) for sequence in source.held_out() for token in sequence[1:]}
+    seen = {int(token) for row in source.full_rows(400) for token in row[1:]}
+    assert len(unseen) == 3 * 4
+    assert not unseen & seen
+    assert len(seen) == 297 * 4
+    documents = SequenceSource(corpus_of([5, 9, 2] * 100), "ragged", 6, seed=0)
+    unseen = {int(token) for sequence in documents.held_out() for token in sequence[1:]}
+    assert unseen
+    assert not unseen & {int(token) for row in documents.full_rows(500) for token in row[1:]}
+
+
+@given(
+    count=st.integers(1, 12),
+    global_batch_size=st.integers(1, 30),
+    update=st.integers(0, 20),
+    finite=st.booleans(),
+    start=st.integers(0, 30),
+    length=st.integers(0, 30),
+)
+def test_part_of_a_window_is_read_without_the_rest(
+    count: int, global_batch_size: int, update: int, finite: bool, start: int, length: int
+) -> None:
+    """Streamed windows read piece by piece and know the size without reading."""
+    source = ragged(count, count if finite else None)
+    whole = source.window(update, global_batch_size)
+    assert source.window_size(update, global_batch_size) == len(whole)
+    part = source.window(update, global_batch_size, start, start + length)
+    assert firsts(part) == firsts(whole)[start : start + length]
+
+
+def test_full_rows_may_start_anywhere() -> None:
+    """Rows 2 and 3 of five are what five would have given there."""
+    source = SequenceSource(corpus_of([20]), "packed", 4, seed=0)
+    rows = [row.tolist() for row in source.full_rows(7)]
+    assert [row.tolist() for row in source.full_rows(2, 5)] == rows[5:7]

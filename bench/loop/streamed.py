@@ -1,47 +1,16 @@
-"""A window as the loop takes it: micro-batches, which of them is the last, and the plan.
-
-*Buffered*: the micro-batches wait on the host and the plan is whole before the first forward. *Streamed*: they are read
-one ahead, for data too large to buffer, and the counts are known when the last one was read.
-"""
+"""A window for data too large to buffer: read one micro-batch ahead, counted while it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from bench.loop.agreement import Agreed, Agreement
+from bench.loop.buffered import Window, refuse_nothing
 from bench.loop.plan import WindowCounts, WindowPlan
 
 _END: Any = object()
-
-
-class Window(Protocol):
-    """Hold one window of one rank; to be run once."""
-
-    plan: WindowPlan
-
-    def __iter__(self) -> Iterator[tuple[Any, bool]]:
-        """Give each micro-batch of this rank, and whether it is this rank's last."""
-
-    def settle(self) -> WindowPlan:
-        """Give the plan with the counts of the whole window, once all micro-batches were given."""
-
-
-class BufferedWindow:
-    """Hold micro-batches that wait on the host."""
-
-    def __init__(self, plan: WindowPlan, micro_batches: Sequence[Any]) -> None:
-        self.plan = plan
-        self._micro_batches = micro_batches
-
-    def __iter__(self) -> Iterator[tuple[Any, bool]]:
-        last = len(self._micro_batches) - 1
-        return ((micro_batch, index == last) for index, micro_batch in enumerate(self._micro_batches))
-
-    def settle(self) -> WindowPlan:
-        """Give the plan, which was whole from the start."""
-        return self.plan
 
 
 class ReadAhead(Iterator[Any]):
@@ -109,3 +78,25 @@ class StreamedWindow:
     def _begin(self) -> None:
         self._agreement.begin(self._counts, self._stream.has_next)
         self._has_begun = True
+
+
+def streamed_windows(
+    micro_batches: Iterable[Any],
+    accumulation_steps: int,
+    count: Callable[[Any], WindowCounts],
+    agreement: Agreement,
+    nominal_units: float,
+    update: int,
+) -> Iterator[Window]:
+    """Group a stream into windows that are read while they run; see `bench.loop.grouping`."""
+    stream = ReadAhead(micro_batches)
+    agreement.begin(WindowCounts(), stream.has_next)
+    more = agreement.finish().more
+    refuse_nothing(not more)
+    while more:
+        plan = WindowPlan(update, accumulation_steps, world_size=agreement.world_size, nominal_units=nominal_units)
+        window = StreamedWindow(plan, stream, count, agreement)
+        yield window
+        if window.agreed is None:
+            raise RuntimeError(f"window {update} was not run before the next one was asked for")
+        more, update = window.agreed.more, update + 1

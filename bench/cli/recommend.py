@@ -1,0 +1,95 @@
+"""`bench recommend`: the configuration for a long run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.cli.options import results_argument, terminal_width, where_option
+
+
+class Count(click.ParamType):
+    """Take a positive whole number, also as 300e9."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse the number exactly."""
+        try:
+            number = float(value) if not isinstance(value, int) else value
+            exact = int(value) if str(value).lstrip("+-").isdigit() else int(number)
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        if exact != number and not str(value).isdigit():
+            self.fail(f"{value!r} is not a whole number.", param, ctx)
+        if exact < 1:
+            self.fail(f"{value!r} is less than 1.", param, ctx)
+        return exact
+
+
+@click.command()
+@results_argument
+@click.option(
+    "--global-batch-size",
+    type=Count(),
+    metavar="G",
+    help="Sequences per update over all ranks, exactly: another global batch is another training run.  "
+    "[default: the only one of RESULTS]",
+)
+@click.option("--gpus", type=Count(), metavar="N", help="Ranks at most.  [default: as many as were measured]")
+@click.option(
+    "--run-tokens",
+    type=Count(),
+    metavar="T",
+    default="1e9",
+    show_default=True,
+    help="Valid tokens of the run, all ranks, such as 300e9; padding does not count.",
+)
+@click.option("--price-per-gpu-hour", type=click.FloatRange(min=0), metavar="P", help="Price of one GPU for an hour.")
+@click.option(
+    "--headroom",
+    type=click.FloatRange(min=0, max=1, max_open=True),
+    default=0.05,
+    show_default=True,
+    help="Share of the device's memory that must stay free on the worst rank.",
+)
+@where_option
+@click.option(
+    "--format",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Text for people, or one JSON object in base units (hours are hours).",
+)
+def recommend(
+    results: tuple[Path, ...],
+    global_batch_size: int | None,
+    gpus: int | None,
+    run_tokens: int,
+    price_per_gpu_hour: float | None,
+    headroom: float,
+    where: tuple[str, ...],
+    format: str,
+) -> None:
+    """Recommend the configuration for a long run.
+
+    Of the rows of RESULTS with exactly the asked global batch, whose accumulation proof did not fail and that fit with
+    room to spare, the fastest [valid tokens/s, all ranks]; of those that cannot be told apart, the one with the least
+    memory. Says how long T tokens take [hours, GPU-hours, updates, price, joules], how sure that is, what comes second
+    and why each other configuration lost, and prints what reproduces it. docs/deciding.md explains the rules.
+
+    \b
+    Example:
+      bench recommend results/a100-gpt2-124m --global-batch-size 512 --gpus 8 --run-tokens 300e9 --price-per-gpu-hour 2.5
+    """
+    from bench.report.launches import load_launches
+    from bench.report.recommend import Question
+    from bench.report.recommend import recommend as choose
+    from bench.report.recommend_words import recommendation_json, recommendation_text
+
+    question = Question(global_batch_size, gpus, run_tokens, price_per_gpu_hour, headroom)
+    result = choose(load_launches(results, where), question)
+    text = recommendation_json(result) if format == "json" else recommendation_text(result, terminal_width())
+    click.echo(text, nl=False)

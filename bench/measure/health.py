@@ -1,0 +1,132 @@
+"""Doubts about a launch that its own samples and counts raise. No torch; nothing here removes data.
+
+Each function answers one question; `flags_of` asks them all and gives the names that the column `flags` holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+FEW_SAMPLES = 10
+DATA_BOUND_SHARE = 0.05
+STRAGGLER_RATIO = 0.02
+SPIKY_SHARE = 0.005
+CLOCK_STEP_S = 1.0
+
+FLAG_SENTENCES: dict[str, str] = {
+    "not_steady": "the warm-up reached its cap before update times settled",
+    "precision_not_met": "the timed part reached its cap before its interval was as narrow as asked for",
+    "few_updates": f"the timed part has fewer than {FEW_SAMPLES} samples",
+    "drift": "the last third of the timed part is slower or faster than the first",
+    "spiky": f"updates far above the median hold more than {SPIKY_SHARE:.1%} of the timed part",
+    "clock_mismatch": "the device's marks and the host's clock disagree on the length of the timed part",
+    "straggler": f"the slowest rank took over {STRAGGLER_RATIO:.0%} longer than the fastest",
+    "data_bound": f"the timed part waited for its input for more than {DATA_BOUND_SHARE:.0%} of its time",
+    "amp_skips": "the gradient scaler left out updates of the timed part, which then cost no optimizer step",
+    "alloc_retries": "the allocator had to free cached blocks and ask again: the peak was at the wall",
+    "mem_unstable": "the timed part needed more memory than the memory pass; the larger is reported",
+    "law_not_met": "whole updates do not take t_update + A x t_micro within 1 %",
+    "clock_step": "the wall clock was moved during the launch; durations are not affected",
+}
+"""Every flag that comes from samples and counts, and what it says."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Collect what one rank knows of its timed part."""
+
+    seconds: Sequence[float]
+    """Durations of the samples, in order [s]."""
+    segments: Sequence[tuple[float, float]] = ()
+    """(sum of the marks' differences, host time) of each segment [s]."""
+    rank_seconds: Sequence[float] = ()
+    """Time between the marks of every rank [s]."""
+    timed_s: float = 0.0
+    """Length of the timed part on the host clock [s]."""
+    data_wait_s: float = 0.0
+    """Of which the loop waited for its input [s]."""
+    updates_skipped: int = 0
+    """Updates the gradient scaler left out."""
+    alloc_retries: int | None = None
+    """Null without a caching allocator."""
+    memory_pass_bytes: int | None = None
+    """Peak of the memory pass [bytes]; null where unknown."""
+    timed_bytes: int | None = None
+    """Peak of the timed part [bytes]; null where unknown."""
+    clock_step_s: float = 0.0
+    """How far wall and monotonic clock moved apart during the launch [s]."""
+    marked: tuple[str, ...] = field(default=())
+    """Flags already known, such as not_steady."""
+
+
+def flags_of(samples: Samples) -> list[str]:
+    """Name every doubt, sorted; an empty list means that every check was clean [one rank]."""
+    found = {
+        "few_updates": len(samples.seconds) < FEW_SAMPLES,
+        "drift": has_drift(samples.seconds),
+        "spiky": spike_share(samples.seconds) > SPIKY_SHARE,
+        "clock_mismatch": any(clocks_differ(marks, host) for marks, host in samples.segments),
+        "straggler": is_straggling(samples.rank_seconds),
+        "data_bound": samples.data_wait_s > DATA_BOUND_SHARE * samples.timed_s,
+        "amp_skips": samples.updates_skipped > 0,
+        "alloc_retries": bool(samples.alloc_retries),
+        "mem_unstable": _exceeds(samples.timed_bytes, samples.memory_pass_bytes),
+        "clock_step": abs(samples.clock_step_s) > CLOCK_STEP_S,
+    }
+    flags = {flag for flag, is_raised in found.items() if is_raised} | {*samples.marked}
+    assert flags <= FLAG_SENTENCES.keys(), f"a flag without a sentence: {flags - FLAG_SENTENCES.keys()}"
+    return sorted(flags)
+
+
+def has_drift(seconds: Sequence[float]) -> bool:
+    """Tell whether first and last third differ by more than max(0.5 %, 3 standard errors) of the mean.
+
+    The standard error comes from five batch means in each of the two thirds, which neighbours that follow each other
+    do not fool much. False below 30 samples, where batches hold one sample.
+    """
+    samples = np.asarray(seconds, dtype=np.float64)
+    size = len(samples) // 15
+    if size < 2:
+        return False
+    first = samples[: 5 * size].reshape(5, size).mean(axis=1)
+    last = samples[-5 * size :].reshape(5, size).mean(axis=1)
+    difference = abs(last.mean() - first.mean())
+    error = np.sqrt((first.var(ddof=1) + last.var(ddof=1)) / 5)
+    return bool(difference > max(0.005 * samples.mean(), 3 * error))
+
+
+def spikes(seconds: Sequence[float] | NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Mark samples above median + max(6 robust standard deviations, 2 %); boolean (n,).
+
+    The robust standard deviation is 1.4826 times the median absolute deviation.
+    """
+    samples = np.asarray(seconds, dtype=np.float64)
+    median = np.median(samples)
+    robust_sd = 1.4826 * np.median(np.abs(samples - median))
+    return np.asarray(samples > median + max(6 * robust_sd, 0.02 * median))
+
+
+def spike_share(seconds: Sequence[float]) -> float:
+    """Give the share of the time that spikes hold [ratio]; 0 without samples."""
+    if not len(seconds):
+        return 0.0
+    samples = np.asarray(seconds, dtype=np.float64)
+    return float(samples[spikes(samples)].sum() / samples.sum())
+
+
+def clocks_differ(marks_s: float, host_s: float) -> bool:
+    """Tell whether the marks' sum and the host's time of one segment differ by more than 0.2 % + 1 ms."""
+    return abs(marks_s - host_s) > 0.002 * host_s + 0.001
+
+
+def is_straggling(rank_seconds: Sequence[float]) -> bool:
+    """Tell whether the slowest rank took over 2 % longer than the fastest for the same updates."""
+    return len(rank_seconds) > 1 and max(rank_seconds) > (1 + STRAGGLER_RATIO) * min(rank_seconds)
+
+
+def _exceeds(measured: int | None, limit: int | None) -> bool:
+    return measured is not None and limit is not None and measured > limit

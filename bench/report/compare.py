@@ -1,0 +1,143 @@
+"""Compare candidates with one baseline: speed with its interval, memory in exact bytes, loss curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.errors import BenchError
+from bench.report.configurations import Configuration, configurations_of
+from bench.report.loss_curves import Curve, CurveVerdict, LaunchKey, compare_curves, curve_of
+from bench.report.machines import differences, why_not_comparable
+from bench.report.points import Row
+from bench.report.verdicts import SpeedVerdict, judge_speeds
+from bench.report.where import parse_condition
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Hold one candidate beside the baseline."""
+
+    candidate: Configuration
+    """The candidate."""
+    reason: str | None
+    """Why it is not compared: it did not end well, or is unlike; null when it is compared."""
+    is_refused: bool
+    """Whether it has a speed, but one that must not be compared."""
+    verdict: SpeedVerdict | None
+    """What may be said of its speed; null when it is not compared."""
+    peak_change_bytes: int | None
+    """Peak allocated bytes less the baseline's, worst rank; null when either is unknown or it is not compared."""
+    loss: CurveVerdict | None
+    """Whether its loss curve is the baseline's; null when it is not compared."""
+    warnings: tuple[str, ...]
+    """What must be known beside the verdict, such as unlike machines that were compared by force."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Hold a baseline and all its candidates."""
+
+    baseline: Configuration
+    """The configuration the others are compared with."""
+    candidates: tuple[Compared, ...]
+    """Every other configuration, in order of appearance."""
+    is_forced: bool
+    """Whether unlike candidates were compared because the user insisted, and there are such."""
+
+
+def compare(
+    rows: Sequence[Row],
+    baseline: Sequence[str] = (),
+    curves: Mapping[LaunchKey, Curve] | None = None,
+    force: bool = False,
+) -> Comparison:
+    """Compare every configuration with the baseline.
+
+    Args:
+        rows: What `load_launches` gave.
+        baseline: Conditions `COLUMN OP VALUE` that exactly one configuration meets; the default is the first one.
+        curves: What `load_curves` gave.
+        force: Compare unlike machines, other work and unequal global batches all the same.
+
+    Raises:
+        BenchError: There is no baseline, or more than one, or it has no speed, or no candidate may be compared.
+    """
+    configurations = configurations_of(rows)
+    base = _baseline(configurations, baseline)
+    others = [configuration for configuration in configurations if configuration is not base]
+    if not others:
+        raise BenchError(f"nothing to compare: {base.name} is the only configuration.")
+    unlike = {id(other): why_not_comparable(base.row, other.row) for other in others if other.speeds}
+    judged = [other for other in others if other.speeds and (force or not unlike[id(other)])]
+    if not judged:
+        raise BenchError(_nothing_left(base, others, unlike))
+    verdicts = dict(zip(map(id, judged), judge_speeds(base.speeds, [other.speeds for other in judged]), strict=True))
+    base_curve = curve_of(base.launches, curves or {})
+    candidates = []
+    for other in others:
+        reasons = unlike.get(id(other), [])
+        verdict = verdicts.get(id(other))
+        if verdict is None:
+            reason = "; ".join(reasons) if reasons else other.fault or "no throughput was measured"
+            candidates.append(Compared(other, reason, bool(reasons), None, None, None, ()))
+            continue
+        loss = compare_curves(base.row, base_curve, other.row, curve_of(other.launches, curves or {}))
+        change = None if None in (base.peak_bytes, other.peak_bytes) else other.peak_bytes - base.peak_bytes  # type: ignore[operator]
+        candidates.append(Compared(other, None, False, verdict, change, loss, _warnings(base, other, reasons)))
+    return Comparison(base, tuple(candidates), force and any(unlike[id(other)] for other in judged))
+
+
+def _baseline(configurations: Sequence[Configuration], conditions: Sequence[str]) -> Configuration:
+    if not configurations:
+        raise BenchError("nothing to compare: no row meets the conditions.")
+    if not conditions:
+        chosen = configurations[0]
+    else:
+        parsed = [parse_condition(text, "--baseline") for text in conditions]
+        fitting = [one for one in configurations if all(c.mask([one.row.get(c.column)])[0] for c in parsed)]
+        words = " and ".join(conditions)
+        if not fitting:
+            names = _listed([one.name for one in configurations])
+            raise BenchError(f"--baseline {words}: no configuration meets it. There are: {names}.")
+        if len(fitting) > 1:
+            names = _listed([one.name for one in fitting])
+            raise BenchError(
+                f"--baseline {words}: {len(fitting)} configurations meet it ({names}). Add conditions until one does; "
+                f"the option may be repeated, and trial_id tells all apart."
+            )
+        chosen = fitting[0]
+    if not chosen.speeds:
+        fault = chosen.fault or "no throughput was measured"
+        raise BenchError(f"the baseline {chosen.name} has no speed ({fault}). Choose another with --baseline.")
+    return chosen
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    return "; ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _nothing_left(base: Configuration, others: Sequence[Configuration], unlike: Mapping[int, Sequence[str]]) -> str:
+    lines = [f"nothing may be compared with {base.name}:"]
+    reasons: dict[str, list[str]] = {}
+    for other in others:
+        why = "; ".join(unlike.get(id(other), [])) or other.fault or "no throughput was measured"
+        reasons.setdefault(why, []).append(other.name)
+    lines += [f"  {_listed(names, 3)}: {why}" for why, names in list(reasons.items())[:8]]
+    if any(unlike.values()):
+        lines.append("Choose another --baseline or narrow with --where; --force compares them all the same.")
+    return "\n".join(lines)
+
+
+def _warnings(base: Configuration, other: Configuration, forced: Sequence[str]) -> tuple[str, ...]:
+    warnings = [f"FORCED: {reason}" for reason in forced]
+    if other.fault:
+        warnings.append(other.fault)
+    flags = sorted({flag for launch in other.launches for flag in launch.get("flags") or []})
+    if flags:
+        warnings.append("flags: " + ", ".join(flags))
+    if skipped := sum(launch.get("updates_skipped") or 0 for launch in other.launches):
+        warnings.append(f"{skipped} timed updates skipped by the gradient scaler: their optimizer step cost nothing")
+    if hosts := differences(base.row, other.row, ("hostname",)):
+        warnings.append(", ".join(hosts))
+    return tuple(warnings)

@@ -1,0 +1,106 @@
+"""Tell whether two runs of the same work have the same loss curve, to within their precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from bench.report.machines import TRAINING, WORK, differences
+from bench.report.points import Row
+from bench.report.select import select_updates
+
+# Rounding at every operation differs between cuts; over tens of updates the losses part by a few times the resolution
+# of the arithmetic at most, while a wrong weight of one micro-batch shows in the first digits.
+_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 1e-3, "bf16": 4e-3}
+"""Largest relative difference of two losses that rounding explains, by the coarser arithmetic of the two."""
+
+Curve = Mapping[int, float]
+LaunchKey = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class CurveVerdict:
+    """State whether two loss curves agree."""
+
+    word: Literal["agree", "differ", "not compared"]
+    updates: int
+    """Updates in the common prefix, from update 0."""
+    largest: float | None
+    """Largest relative difference over the prefix; null when not compared."""
+    note: str
+    """Where they part first, or why they were not compared."""
+
+
+def load_curves(paths: Sequence[Path]) -> dict[LaunchKey, Curve]:
+    """Load the training loss by update of every launch [nats per valid token]; paths without updates give none.
+
+    The curve ends before the first update that the gradient scaler skipped: from there on the runs differ rightly.
+    """
+    curves: dict[LaunchKey, Curve] = {}
+    for source, path in enumerate(paths):
+        table = select_updates(path)
+        if table is not None:
+            curves |= {(source, *key): curve for key, curve in _curves(table)}
+    return curves
+
+
+def curve_of(launches: Iterable[Row], curves: Mapping[LaunchKey, Curve]) -> Curve:
+    """Give the longest curve among the launches of a configuration; empty when there is none."""
+    keys = [
+        (row.get("source"), row["trial_id"], row.get("round"), row.get("attempt"))
+        for row in launches
+        if row["outcome"] == "ok"
+    ]
+    return max((curves[key] for key in keys if key in curves), key=len, default={})
+
+
+def compare_curves(one: Row, one_curve: Curve, other: Row, other_curve: Curve) -> CurveVerdict:
+    """Compare the losses of two configurations over their common updates.
+
+    Args:
+        one: A row of the baseline.
+        one_curve: Its loss by update.
+        other: A row of the candidate.
+        other_curve: Its loss by update.
+    """
+    if unlike := differences(one, other, ("global_batch_size", *WORK, *TRAINING)):
+        return CurveVerdict("not compared", 0, None, "other training: " + ", ".join(unlike))
+    prefix = [update for update in sorted(one_curve) if update in other_curve]
+    if not prefix:
+        return CurveVerdict("not compared", 0, None, "no updates were stored for both")
+    tolerance = max(_TOLERANCE.get(str(row.get("amp_mode")), _TOLERANCE["bf16"]) for row in (one, other))
+    gaps = {update: _gap(one_curve[update], other_curve[update]) for update in prefix}
+    first = next((update for update in prefix if not gaps[update] <= tolerance), None)
+    if first is None:
+        return CurveVerdict("agree", len(prefix), max(gaps.values()), "")
+    note = f"update {first}: {one_curve[first]:.6g} against {other_curve[first]:.6g}"
+    finite = [gap for gap in gaps.values() if math.isfinite(gap)]
+    return CurveVerdict("differ", len(prefix), max(finite, default=None), note)
+
+
+def _gap(one: float, other: float) -> float:
+    size = max(abs(one), abs(other))
+    return abs(one - other) / size if size > 0 else 0.0
+
+
+def _curves(table: pa.Table) -> Iterable[tuple[LaunchKey, Curve]]:
+    names = ("trial_id", "round", "attempt", "update", "train_loss", "result")
+    launches: dict[LaunchKey, list[tuple[int, float | None, str | None]]] = {}
+    for trial_id, round_, attempt, update, loss, result in zip(
+        *(table.column(name).to_pylist() for name in names), strict=True
+    ):
+        if update is not None:
+            launches.setdefault((trial_id, round_, attempt), []).append((update, loss, result))
+    for key, updates in launches.items():
+        curve: dict[int, float] = {}
+        for update, loss, result in sorted(updates, key=lambda item: item[0]):
+            if result == "skipped":
+                break
+            if loss is not None:
+                curve[update] = loss
+        yield key, curve

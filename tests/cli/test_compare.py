@@ -1,0 +1,92 @@
+"""`bench compare` prints verdicts and has documented exit codes."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from bench.cli import main
+from tests.planted import config, launches, losses, store
+
+
+def run(*words, width=120):
+    return CliRunner().invoke(main, ["compare", *map(str, words)], env={"COLUMNS": str(width)})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rows = launches([config(1000), config(1100, micro_batch_size=16), config(900, micro_batch_size=4)])
+    return store(tmp_path / "r", rows, lambda row: losses([5.5, 5.4]))
+
+
+def test_verdicts_go_to_stdout_and_slower_rows_are_no_failure(folder):
+    """Exit 0 unless a gate was asked for."""
+    result = run(folder)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "baseline: fp32 8 x 8" in result.stdout
+    lines = {line.split("  ")[0]: line for line in result.stdout.splitlines()}
+    assert "faster" in lines["fp32 16 x 4"]
+    assert "slower" in lines["fp32 4 x 16"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--fail-on", "slower"], 1, "--fail-on slower: fp32 4 x 16"),
+        (["--fail-on", "slower", "--where", "micro_batch_size >= 8"], 0, ""),
+        (["--fail-on", "unclear"], 0, ""),
+        (["--fail-on", "loss"], 0, ""),
+        (["--baseline", "micro_batch_size == 4", "--fail-on", "slower"], 0, ""),
+        (["--baseline", "micro_batch_size == 5"], 2, "no configuration meets it"),
+        (["--fail-on", "wrong"], 2, "'wrong' is not one of"),
+    ],
+)
+def test_exit_codes(folder, words, code, said):
+    """A gate exits 1 and names what failed it; usage exits 2."""
+    result = run(folder, *words)
+    assert (result.exit_code, said in result.stderr) == (code, True)
+
+
+def test_a_candidate_that_lost_its_speed_fails_the_gate(tmp_path):
+    """It ran out of memory where the baseline ran: CI must not pass."""
+    folder = store(tmp_path / "r", launches([config(1000), config(None), config(1000, micro_batch_size=4)]))
+    assert run(folder).exit_code == 0
+    assert run(folder, "--fail-on", "slower").exit_code == 1
+
+
+def test_a_refused_candidate_decides_nothing(tmp_path):
+    """A gate that cannot decide does not pass."""
+    rows = launches([config(1000), config(1000, global_batch_size=128), config(1000, micro_batch_size=4)])
+    folder = store(tmp_path / "r", rows)
+    assert run(folder).exit_code == 0
+    result = run(folder, "--fail-on", "slower")
+    assert result.exit_code == 2
+    assert "1 candidates were refused" in result.stderr
+
+
+def test_force_shows_a_banner(tmp_path):
+    """On stderr, so that data on stdout stay data, and in the table."""
+    rows = launches([config(1000), config(1000, global_batch_size=128)])
+    folder = store(tmp_path / "r", rows)
+    assert run(folder).exit_code == 2
+    result = run(folder, "--force", "--format", "json")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("FORCED")
+    assert json.loads(result.stdout)["forced"] is True
+
+
+def test_loss_curves_that_differ_fail_their_gate(tmp_path):
+    """The gate for whoever changes the loop."""
+    rows = launches([config(1000), config(1000, micro_batch_size=4)])
+    folder = store(tmp_path / "r", rows, lambda row: losses([5.5 if row["trial_id"].endswith("0") else 5.0]))
+    result = run(folder, "--fail-on", "loss")
+    assert result.exit_code == 1
+    assert "loss curves differ: update 0: 5.5 against 5" in result.stdout
+
+
+def test_help_is_complete():
+    """Imperative line, example, units, exit behaviour."""
+    text = run("--help").stdout
+    assert "Compare candidates with a baseline." in text
+    assert "Example:\n    bench compare results/quickstart" in text
+    assert "exit 1" in text.lower()

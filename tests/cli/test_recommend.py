@@ -1,0 +1,94 @@
+"""`bench recommend` answers with a configuration, what it costs, and how to reproduce it."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from bench.cli import main
+from bench.sweep.expand import MachineFacts, expand
+from bench.sweep.file import load_sweep
+from bench.run.config_columns import config_columns
+from tests.planted import config, launches, store
+
+
+def run(*words):
+    return CliRunner().invoke(main, ["recommend", *map(str, words)], env={"COLUMNS": "100"})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rows = launches([config(1000), config(1300, micro_batch_size=16), config(None, micro_batch_size=64)])
+    return store(tmp_path / "r", rows)
+
+
+def test_the_answer_is_text_on_stdout(folder):
+    """What to run first; then the cost, the runner-up, why not the others, and how to reproduce it."""
+    result = run(folder, "--run-tokens", "3.6e9", "--price-per-gpu-hour", "2")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("Run fp32, micro-batch 16 x 4 accumulation steps, 1 rank\n")
+    for words in (
+        "95 % interval",
+        "3.6 billion valid tokens take",
+        "at 2 per rank-hour",
+        "Runner-up",
+        "oom: out of memory",
+    ):
+        assert words in result.stdout
+    assert "torchrun --standalone --nproc-per-node 1" in result.stdout
+
+
+def test_json_is_one_object(folder):
+    """For scripts."""
+    document = json.loads(run(folder, "--format", "json").stdout)
+    assert document["format"] == 1
+    assert document["choice"]["config"]["micro_batch_size"] == 16
+    assert document["projection"]["run_tokens"] == 1_000_000_000
+    assert {other["standing"] for other in document["others"]} == {"slower", "out"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--global-batch-size", "63"], "no row has a global batch of exactly 63"),
+        (["--run-tokens", "0"], "less than 1"),
+        (["--run-tokens", "1.5"], "not a whole number"),
+        (["--run-tokens", "many"], "not a number"),
+        (["--run-tokens", "inf"], "not a number"),
+        (["--headroom", "1"], "not in the range"),
+        (["--where", "outcome == oom"], "nothing to recommend"),
+    ],
+)
+def test_a_question_without_an_answer_exits_2(folder, words, said):
+    """Usage or no candidate: exit 2 with the reason, nothing on stdout."""
+    result = run(folder, *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+def test_the_sweep_file_it_prints_is_the_choice(tmp_path):
+    """Written to a file and expanded, the lines give the same trial."""
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "format: 1\nname: s\nbase: {model: {preset: gpt2-nano}, data: {corpus: stdlib, rows: ragged}, "
+        "global_batch_size: 64, amp_mode: bf16, optimizer: {name: sgd, lr: 0.1, weight_decay: 0.0}, world_size: 2}\n"
+        "axes: {micro_batch_size: [4]}\n"
+    )
+    facts = MachineFacts(device="cpu", cuda_device_count=0)
+    (trial,) = expand(load_sweep(path), facts)
+    columns = config_columns(trial.config)
+    folder = store(tmp_path / "r", launches([config(1000, **{**columns, "trial_id": trial.trial_id})]))
+    text = run(folder).stdout
+    lines = text.split("To measure it again, as a sweep file\n")[1].split("\n\n")[0]
+    (tmp_path / "again.yaml").write_text("".join(f"{line[2:]}\n" for line in lines.splitlines()))
+    (again,) = expand(load_sweep(tmp_path / "again.yaml"), facts)
+    assert again.trial_id == trial.trial_id
+
+
+def test_help_is_complete():
+    """Imperative line, example, defaults and units."""
+    text = run("--help").stdout
+    assert "Recommend the configuration for a long run." in text
+    assert "Example:\n    bench recommend results/a100-gpt2-124m" in text
+    assert "[default: 1e9]" in text
+    assert "[hours, GPU-hours" in " ".join(text.split())

@@ -1,0 +1,136 @@
+"""The check for a GPU, on a CPU: the parts that a CPU can run, and the rest up to the call that needs a GPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from bench.run.trial_file import TrialFile
+from bench.sweep.expand import MachineFacts
+from benchmarks.gpu_check import checks, inside
+from benchmarks.gpu_check.lab import Lab, Results
+from benchmarks.gpu_check.outcome import Finding
+
+pytestmark = pytest.mark.slow
+
+REPOSITORY = Path(__file__).parents[2]
+NEEDS_A_GPU = {
+    "gpu of rows is the drivers",
+    "no synchronisation in an update",
+    "memory pass has the timed peak",
+}
+
+
+def run_check(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the script as a user does."""
+    command = [sys.executable, "-m", "benchmarks.gpu_check", *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, check=False)
+
+
+def test_every_check_that_a_cpu_can_run_passes(tmp_path: Path) -> None:
+    """The rest skips with its reason; figures and the reference results are kept."""
+    done = run_check("--device", "cpu", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout
+    lines = json.loads((tmp_path / "gpu_check.json").read_text())["checks"]
+    assert {line["check"] for line in lines if line["status"] == "SKIP"} == NEEDS_A_GPU
+    assert {line["status"] for line in lines} == {"PASS", "SKIP"}
+    assert all(line["figure"] for line in lines)
+    assert len(pd.read_parquet(tmp_path / "reference" / "results.parquet")) == 8
+
+
+def test_without_a_gpu_the_check_is_exit_5(tmp_path: Path) -> None:
+    """It never runs on the CPU by itself."""
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    done = run_check("--out", str(tmp_path / "out"))
+    assert done.returncode == 5
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """Give a lab of this machine's CPU."""
+    monkeypatch.setenv("BENCH_FAULTS", "")
+    return Lab(tmp_path, MachineFacts("cpu", 0))
+
+
+@pytest.mark.parametrize(("amp_mode", "expected_mode"), [("fp32", "error"), ("fp16", "warn")])
+def test_look_from_inside_runs_up_to_what_needs_a_gpu(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, amp_mode: str, expected_mode: str
+) -> None:
+    """The debug mode is on for the updates alone; a CPU has no counters to compare."""
+    modes: list[str] = []
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
+    threads = torch.get_num_threads()
+    sweep = lab.sweep("inside", {"accumulation_steps": 2, "amp_mode": amp_mode}, {"micro_batch_size": [2]})
+    trial = lab.trials(sweep)[0]
+    file = TrialFile(sweep.name, trial.trial_id, 0, 0, 0, trial.config, sweep.spec.measure, 1, ())
+    file.write(lab.folder / "trial.json")
+    try:
+        facts = inside.look(lab.folder)
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_warn_always(False)
+    assert (facts["syncs"], facts["syncs_per_update"], facts["error"]) == ([0, 0, 0], 0, None)
+    assert modes == [expected_mode, "default"] * 3 + ["default"]
+
+
+def rows_of(**columns: Any) -> Results:
+    """Make the tables of a sweep of one mode with three launches."""
+    lasting = {"parameter_bytes": 4, "gradient_bytes": 4, "optimizer_state_bytes": 8}
+    row = {"outcome": "ok", "amp_mode": "bf16", "peak_allocated_bytes": 20, "host_reads_per_update": 0.0} | lasting
+    row |= {"trial_id": "a", "timed_s": 2.0, "final_train_loss": 5.0}
+    rows = pd.DataFrame([row | {"round": number} for number in range(3)]).assign(**columns)
+    updates = pd.DataFrame(
+        [{"trial_id": "a", "round": number, "phase": "timed", "seconds": 1.0} for number in range(3) for _ in range(2)]
+    )
+    return Results(rows, updates)
+
+
+@pytest.mark.parametrize(
+    ("check", "columns"),
+    [
+        (checks.bytes_equal_over_launches, {"peak_allocated_bytes": [20, 20, 21]}),
+        (checks.memory_is_in_order, {"peak_allocated_bytes": [20, 20, 15]}),
+        (checks.clocks_agree, {"timed_s": [2.0, 2.0, 2.01]}),
+        (checks.host_reads, {"host_reads_per_update": [0.0, 0.0, 1.0]}),
+    ],
+)
+def test_check_fails_on_one_launch_that_is_off(lab: Lab, check: Any, columns: dict[str, Any]) -> None:
+    """A check that cannot fail shows nothing."""
+    lab.finished["amp-modes"] = rows_of()
+    assert check(lab).status == "PASS"
+    lab.finished["amp-modes"] = rows_of(**columns)
+    assert check(lab).status == "FAIL"
+
+
+def test_peaks_and_synchronisations_are_judged_by_what_was_seen_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call too many, or one byte apart, is a failure."""
+    monkeypatch.setenv("BENCH_FAULTS", "")
+    lab = Lab(tmp_path, MachineFacts("cuda", 1))
+    seen = {"memory_peak_bytes": 100, "timed_peak_bytes": 100, "error": None}
+
+    def look(_lab: Lab, mode: str) -> dict[str, Any]:
+        calls = int(mode == "fp16")
+        return seen | {"syncs": [calls] * 3, "syncs_per_update": calls}
+
+    monkeypatch.setattr(checks, "inside", look)
+    assert checks.no_synchronisation_in_an_update(lab).status == "PASS"
+    assert checks.memory_pass_has_the_timed_peak(lab).status == "PASS"
+    seen["memory_peak_bytes"] = 101
+    assert checks.memory_pass_has_the_timed_peak(lab) == Finding(
+        "FAIL", ", ".join(f"{mode} 100 B against +1 B" for mode in ("fp32", "tf32", "bf16", "fp16"))
+    )
+    monkeypatch.setattr(
+        checks, "inside", lambda _lab, mode: seen | {"syncs": [], "syncs_per_update": None, "error": "window.py:50"}
+    )
+    assert checks.no_synchronisation_in_an_update(lab).status == "FAIL"

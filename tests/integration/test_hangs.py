@@ -1,0 +1,235 @@
+"""Ranks that hang, that will not end, or that are left alone: the right outcome, and nothing is left. Real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.run import rank_process
+from bench.run.ending import LADDER
+from bench.run.launch import Launcher
+from bench.run.process_table import is_stopped, with_token
+
+pytestmark = pytest.mark.slow
+
+
+def two_ranks(document: dict[str, Any]) -> None:
+    document["axes"] = {"micro_batch_size": [1, 2]}
+    document["base"]["world_size"] = 2
+    document["measure"]["stall_timeout_s"] = 2.0
+
+
+def one_rank(document: dict[str, Any]) -> None:
+    document["axes"] = {"micro_batch_size": [1, 2]}
+    document["measure"]["stall_timeout_s"] = 2.0
+
+
+@pytest.mark.ddp
+@pytest.mark.parametrize("action", ["stop", "sleep", "chatter"])
+def test_rank_without_progress_is_a_hang_of_that_rank_and_its_stack_is_kept(lab: Any, action: str) -> None:
+    """Stopped, asleep or printing without end: the stalled rank is named, and the next trial runs."""
+    sweep = lab.sweep(two_ranks)
+    bad = lab.trials(sweep)[0]
+    lab.run(sweep, f"{bad.trial_id}/forward@1:4:{action}")
+    rows = lab.rows()
+    assert rows["outcome"].to_dict() == {1: "hang", 2: "ok"}
+    assert rows.loc[1, "failing_rank"] == 1
+    assert rows.loc[1, "phase"] == "forward"
+    assert "no sign of life for 2 s" in rows.loc[1, "reason"]
+    assert ("SIGSTOP" in rows.loc[1, "reason"]) == (action == "stop")
+    # Nothing but what the rank's own interpreter says of itself: file, line, function.
+    assert "most recent call first" in rows.loc[1, "error_text"]
+    assert with_token(lab.launcher.token) == sorted(lab.launcher._servers.pids())
+
+
+def test_rank_deaf_to_all_but_sigkill_is_ended_and_the_next_trial_runs(lab: Any) -> None:
+    """The ladder ends in SIGKILL, after the time that its rungs take and not long after."""
+    sweep = lab.sweep(one_rank)
+    bad = lab.trials(sweep)[0]
+    lab.run(sweep, f"{bad.trial_id}/forward:4:deaf")
+    rows = lab.rows()
+    assert rows["outcome"].to_dict() == {1: "hang", 2: "ok"}
+    patience_s = sum(seconds for _, seconds in LADDER[:2])
+    assert patience_s <= rows.loc[1, "launch_s"] < patience_s + 30
+
+
+def test_what_a_rank_left_in_a_session_of_its_own_is_ended_with_its_launch(lab: Any) -> None:
+    """A data loader that outlives its rank carries the token, so it is found, and only what carries it is ended."""
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        sweep = lab.sweep(one_rank)
+        lab.run(sweep, "forward:1:leave_child")
+        assert set(lab.rows()["outcome"]) == {"ok"}
+        assert with_token(lab.launcher.token) == sorted(lab.launcher._servers.pids())
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_death_of_the_fork_server_is_a_killed_launch_and_the_next_trial_gets_a_new_server(
+    lab: Any, faults_file: Path
+) -> None:
+    """Ranks go with their server; the sweep goes on with another."""
+    launcher = Launcher()
+    lab.launcher = launcher
+    sweep = lab.sweep(one_rank)
+    first = lab.trials(sweep)[0]
+    killed: list[int] = []
+
+    def kill_server_once() -> None:
+        heartbeat = lab.folder / "results" / "logs" / f"{first.trial_id}-r0-a0" / "rank-0.heartbeat"
+        if not killed and heartbeat.exists():
+            killed.extend(launcher._servers.pids())
+            os.kill(killed[0], signal.SIGKILL)
+
+    lab.run(sweep, f"{first.trial_id}/build:1:sleep", on_wait=kill_server_once)
+    rows = lab.rows()
+    assert killed
+    assert rows["outcome"].to_dict() == {1: "killed", 2: "ok"}
+    assert "fork server" in rows.loc[1, "reason"]
+    assert not set(killed) & launcher._servers.pids()
+
+
+def test_rank_of_an_unfit_server_is_started_again_by_spawn_and_flagged(lab: Any) -> None:
+    """A server that runs threads must not be forked from: the launch goes the slow way, and the row says so."""
+    lab.launcher = Launcher(preload=("bench.run.preload", "tests.unfit_server"))
+    sweep = lab.sweep(lambda document: document.update(axes={"micro_batch_size": [2]}))
+    lab.run(sweep)
+    row = lab.rows().loc[2]
+    assert row["outcome"] == "ok"
+    assert list(row["flags"]) == ["started_by_spawn"]
+
+
+def test_server_is_fit_only_without_threads_and_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the three looks finds its own fault; torch is loaded here."""
+    import torch
+
+    def fit(threads: int = 1, files: tuple[str, ...] = ("/dev/nvidiactl",)) -> str | None:
+        return rank_process.unfit_reason(1, lambda pid: threads, lambda pid: list(files))
+
+    assert fit() is None
+    assert "3 threads" in str(fit(threads=3))
+    assert "GPU" in str(fit(files=("/dev/nvidia0",)))
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    assert "GPU" in str(fit())
+
+
+def _start_driver(lab: Any, fault: str, changes: Callable[[dict[str, Any]], None]) -> tuple[subprocess.Popen[str], str]:
+    """Start `bench sweep` with this fault in a process of its own; give it and the token of its ranks."""
+    lab.sweep(changes)
+    faults = lab.folder / "own-faults"
+    faults.write_text(fault)
+    folder = lab.folder / "results"
+    command = [sys.executable, "-m", "bench.cli", "sweep", str(lab.folder / "sweep.yaml"), "--out", str(folder)]
+    environment = os.environ | {"BENCH_FAULTS": str(faults)}
+    process = subprocess.Popen(
+        [*command, "--no-plot"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    return process, _token_of(folder)
+
+
+def _token_of(folder: Path) -> str:
+    """Read the token of the launch under way from the journal."""
+    import json
+
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        journal = folder / "journal.jsonl"
+        for line in journal.read_text().splitlines() if journal.exists() else []:
+            record = json.loads(line)["record"]
+            if record["kind"] == "running":
+                return str(record["token"])
+        time.sleep(0.05)
+    raise AssertionError("no launch began")
+
+
+def _wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def _phases(folder: Path) -> list[str]:
+    from bench.run.heartbeat import read_beat
+
+    beats = [read_beat(path) for path in sorted(folder.glob("logs/*/rank-*.heartbeat"))]
+    return [beat.phase for beat in beats if beat is not None and beat.update >= 1]
+
+
+@pytest.mark.ddp
+def test_nothing_is_left_2_s_after_the_driver_is_killed_with_all_ranks_inside_a_collective(lab: Any) -> None:
+    """No Python runs in ranks that wait in C++: only the kernel can end them with their parent."""
+    process, token = _start_driver(lab, "update:2:block", two_ranks)
+    _wait_until(lambda: _phases(lab.folder / "results") == ["update", "update"], 60, "the ranks did not get there")
+    time.sleep(0.3)
+    assert len(with_token(token)) == 3, "a server and two ranks"
+    process.kill()
+    process.communicate(timeout=10)
+    _wait_until(lambda: not with_token(token), 2, "something is left")
+    assert lab.run(lab.sweep(two_ranks)).launched == 2
+    assert any("cut off" in note for note in lab.progress.notes)
+    assert lab.rows()["outcome"].tolist() == ["ok", "ok"]
+    assert sorted(lab.rows()["attempt"]) == [0, 1]
+
+
+def test_stragglers_of_a_killed_driver_are_ended_by_the_next_sweep(lab: Any) -> None:
+    """What left its rank's session outlives even the kernel's chain; the journal knows its token."""
+    process, token = _start_driver(lab, "forward:1:leave_child\nforward:3:sleep", one_rank)
+    _wait_until(lambda: len(with_token(token)) == 3, 60, "server, rank and its child")
+    _wait_until(lambda: bool(_phases(lab.folder / "results")), 60, "the rank did not get to its second update")
+    process.kill()
+    process.communicate(timeout=10)
+    _wait_until(lambda: len(with_token(token)) == 1, 2, "server and rank are gone, the child in its own session is not")
+    lab.run(lab.sweep(one_rank))
+    assert with_token(token) == []
+    assert any("ended 1 process" in note for note in lab.progress.notes)
+
+
+def test_second_ctrl_c_ends_at_once_with_a_deaf_rank(lab: Any) -> None:
+    """The first waits for the rank to end well, the second does not; both leave a folder that resumes."""
+    process, token = _start_driver(lab, "forward:3:deaf", one_rank)
+    _wait_until(lambda: bool(_phases(lab.folder / "results")), 60, "the rank did not get there")
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None, "it waits for the rank"
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=10)
+    assert process.returncode == 130, messages
+    _wait_until(lambda: not with_token(token), 2, "something is left")
+    assert lab.run(lab.sweep(one_rank)).launched == 2
+
+
+def test_ctrl_z_stops_the_ranks_too_and_the_row_says_so(lab: Any) -> None:
+    """Everything stops, everything goes on, and the limits leave the pause out."""
+    process, token = _start_driver(lab, "", _long)
+    _wait_until(lambda: bool(_phases(lab.folder / "results")), 60, "the rank did not get there")
+    process.send_signal(signal.SIGTSTP)
+    _wait_until(lambda: is_stopped(process.pid), 10, "the driver did not stop")
+    ranks = [pid for pid in with_token(token) if is_stopped(pid)]
+    assert len(ranks) == 1, "the rank stopped, the server waits anyway"
+    time.sleep(2.5)
+    process.send_signal(signal.SIGCONT)
+    _, messages = process.communicate(timeout=120)
+    assert process.returncode == 0, messages
+    assert [list(flags) for flags in lab.rows()["flags"]].count(["suspended"]) == 1
+
+
+def _long(document: dict[str, Any]) -> None:
+    one_rank(document)
+    document["measure"].update(updates=600, quality_updates=0)

@@ -1,0 +1,27 @@
+"""A question has a time limit; the thread that hangs is left behind."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from bench.measure.time_limit import LimitedThread, NoAnswerError
+
+
+def test_answers_come_in_order_and_errors_are_the_askers() -> None:
+    """What a question raises is raised where it was asked, and the thread goes on."""
+    thread = LimitedThread("test")
+    assert thread.ask(lambda: 1, 10.0) == 1
+    with pytest.raises(ZeroDivisionError):
+        thread.ask(lambda: 1 // 0, 10.0)
+    assert thread.ask(lambda: 2, 10.0) == 2
+    thread.close()
+
+
+def test_question_that_hangs_is_given_up() -> None:
+    """The caller goes on at once after the limit, whatever the thread does."""
+    release = threading.Event()
+    with pytest.raises(NoAnswerError):
+        LimitedThread("test").ask(release.wait, 0.01)
+    release.set()

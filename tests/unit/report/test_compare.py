@@ -1,0 +1,200 @@
+"""Planted results give the verdicts they must."""
+
+import math
+
+import pytest
+
+from bench.errors import BenchError
+from bench.report.compare import compare
+from bench.report.compare_words import COMPARE_COLUMNS, render_comparison
+from bench.report.loss_curves import load_curves
+from tests.planted import config, launches, losses, store
+
+
+def words(rows, **options):
+    return [one.verdict.word if one.verdict else one.reason for one in compare(rows, **options).candidates]
+
+
+def test_faster_slower_and_same_are_told_apart():
+    """Six rounds at 0.1 % spread settle 5 % and equality alike."""
+    rows = launches([config(1000), config(1050), config(950), config(1000)], rounds=6)
+    assert words(rows) == ["faster", "slower", "same"]
+
+
+def test_a_drift_that_all_share_drops_out():
+    """Rounds that differ by 20 % change no verdict, since launches are paired by round."""
+    assert words(launches([config(1000), config(1020)], rounds=6, drift=0.2)) == ["faster"]
+
+
+def test_a_difference_within_the_noise_is_unclear_with_the_rounds_that_settle_it():
+    """One slow launch of three is no verdict (case 66)."""
+    rows = launches([config(1000), config(1000)], rounds=3)
+    rows[4]["valid_tokens_per_s"] /= 3
+    (one,) = compare(rows).candidates
+    assert one.verdict.word == "unclear"
+    assert one.verdict.rounds_needed > 3
+
+
+def test_a_single_round_is_unclear_for_too_few_rounds():
+    """Twice as fast, once: no verdict."""
+    (one,) = compare(launches([config(1000), config(2000)], rounds=1)).candidates
+    assert (one.verdict.word, one.verdict.note, one.verdict.rounds_needed) == ("unclear", "too few rounds", 3)
+    assert one.verdict.ratio_low is None
+    assert one.verdict.ratio == pytest.approx(2, rel=0.01)
+
+
+def test_launches_of_other_sweeps_are_not_paired():
+    """Round 0 of another sweep was measured at another time."""
+    rows = launches([config(1000), config(2000, sweep="other")], rounds=3)
+    (one,) = compare(rows).candidates
+    assert (one.verdict.word, one.verdict.rounds) == ("unclear", 0)
+    assert "not measured side by side" in one.verdict.note
+
+
+UNLIKE = {
+    "cpu": ({"cpu_model": "Another CPU"}, "unlike machines: cpu_model"),
+    "torch": ({"torch_version": "2.6.0"}, "unlike machines: torch_version 2.13.0 against 2.6.0"),
+    "method": ({"measurement_version": 2}, "unlike machines: measurement_version 1 against 2"),
+    "device": ({"device": "cuda", "gpu_name": "G"}, "unlike machines: device cpu against cuda"),
+    "global batch": ({"global_batch_size": 128}, "unequal global batches: global_batch_size 64 against 128"),
+    "model": ({"model": "gpt2-nano"}, "other work: model"),
+    "length": ({"seq_len": 64}, "other work: seq_len 128 against 64"),
+}
+
+
+@pytest.mark.parametrize("case", UNLIKE)
+def test_the_unlike_is_refused_with_reasons_unless_told_to(case):
+    """Refused beside what can be compared; alone it is an error; --force compares with a banner."""
+    changes, reason = UNLIKE[case]
+    rows = launches([config(1000, measurement_version=1), config(2000, **{"measurement_version": 1, **changes})])
+    with pytest.raises(BenchError, match="nothing may be compared") as error:
+        compare(rows)
+    assert reason in str(error.value)
+    more = [*rows, *launches([config(1), config(1), config(1100, measurement_version=1)])[6:]]
+    refused, compared = compare(more).candidates
+    assert (refused.is_refused, refused.verdict) == (True, None)
+    assert reason in refused.reason
+    assert compared.verdict is not None
+    forced = compare(rows, force=True)
+    assert forced.is_forced
+    assert forced.candidates[0].verdict is not None
+    assert f"FORCED: {reason}" in forced.candidates[0].warnings[0]
+    assert "FORCED" in render_comparison(forced).splitlines()[1]
+
+
+def test_a_candidate_without_a_speed_gives_its_reason_never_zero():
+    """Out of memory, nan and zero have no ratio."""
+    rows = launches(
+        [config(1000), config(None), config(1000, timed_s=math.nan), config(1000, valid_tokens=0), config(1000)]
+    )
+    assert words(rows)[:3] == ["oom: out of memory", "no throughput was measured", "no throughput was measured"]
+
+
+def test_memory_is_compared_in_exact_bytes():
+    """Not one byte passes through a float, above 2**53 either."""
+    big = 9_007_199_254_740_993
+    rows = launches([config(1000, peak_allocated_bytes=big - 2), config(1000, peak_allocated_bytes=big)])
+    (one,) = compare(rows).candidates
+    assert one.peak_change_bytes == 2
+    assert f"{big - 2:,} B" in render_comparison(compare(rows))
+    assert f",{big}," in render_comparison(compare(rows), "csv")
+
+
+def test_the_baseline_is_the_first_or_the_one_that_meets_all_conditions():
+    """None and several are refused with what there is."""
+    rows = launches([config(1000), config(1100, amp_mode="bf16"), config(900, amp_mode="bf16", micro_batch_size=4)])
+    assert compare(rows).baseline.row["trial_id"].endswith("0")
+    chosen = compare(rows, baseline=["amp_mode == bf16", "micro_batch_size == 4"])
+    assert chosen.baseline.row["trial_id"].endswith("2")
+    with pytest.raises(BenchError, match="2 configurations meet it"):
+        compare(rows, baseline=["amp_mode == bf16"])
+    with pytest.raises(BenchError, match="no configuration meets it"):
+        compare(rows, baseline=["amp_mode == fp16"])
+    with pytest.raises(BenchError, match="--baseline 'amp_mod == fp16'|Did you mean amp_mode"):
+        compare(rows, baseline=["amp_mod == fp16"])
+    with pytest.raises(BenchError, match="has no speed"):
+        compare(launches([config(None), config(1000)]))
+    with pytest.raises(BenchError, match="only configuration"):
+        compare(launches([config(1000)]))
+    with pytest.raises(BenchError, match="no row meets"):
+        compare([])
+
+
+CURVE = [5.5, 5.2, 5.0, 4.9]
+
+
+@pytest.mark.parametrize(
+    ("other", "changes", "word"),
+    [
+        (CURVE, {}, "agree"),
+        ([value * (1 + 5e-5) for value in CURVE], {}, "agree"),
+        ([*CURVE[:2], 5.01, 4.9], {}, "differ"),
+        ([*CURVE[:2], 5.01, 4.9], {"amp_mode": "bf16"}, "agree"),
+        ([*CURVE[:2], 5.1, 4.9], {"amp_mode": "bf16"}, "differ"),
+        ([*CURVE[:2], math.nan], {}, "differ"),
+        (CURVE[:2], {}, "agree"),
+        ([], {}, "not compared"),
+        (CURVE, {"lr": 1e-3}, "not compared"),
+    ],
+)
+def test_loss_curves_agree_over_their_common_prefix_to_within_rounding(tmp_path, other, changes, word):
+    """Equal global batches see the same sequences, so a wrong weight shows in the first digits."""
+    rows = launches([config(1000), config(1000, micro_batch_size=4, **changes)], rounds=2)
+    curves = {"000000000000": CURVE, "000000000001": other}
+    store(tmp_path, rows, lambda row: losses(curves[row["trial_id"]]))
+    rows = [{**row, "source": 0} for row in rows]
+    (one,) = compare(rows, curves=load_curves([tmp_path])).candidates
+    assert one.loss.word == word
+    text = render_comparison(compare(rows, curves=load_curves([tmp_path])))
+    assert ("loss curves differ: update 2" in text) == (word == "differ")
+
+
+def test_a_curve_ends_before_the_first_skipped_update(tmp_path):
+    """A skipped update changes what follows rightly; it is no disagreement."""
+    rows = launches([config(1000), config(1000, amp_mode="fp16")], rounds=1)
+    skipped = losses([5.5, 5.4, 5.3], ["applied", "skipped", "applied"])
+    store(tmp_path, rows, lambda row: skipped if row["trial_id"].endswith("1") else losses(CURVE))
+    curves = load_curves([tmp_path])
+    assert [len(curve) for curve in curves.values()] == [4, 1]
+
+
+def test_skipped_updates_are_said_beside_a_speed():
+    """Skipped optimizer steps cost nothing, so the row looks fast (case 67)."""
+    rows = launches([config(1000), config(1200, amp_mode="fp16", updates_skipped=6, updates_applied=14)])
+    assert "18 timed updates skipped" in " ".join(compare(rows).candidates[0].warnings)
+
+
+@pytest.mark.parametrize("format", ["table", "csv", "markdown", "latex", "json"])
+def test_every_format_renders(format):
+    """With a failure and a refusal among the candidates."""
+    rows = launches([config(1000), config(1100), config(None), config(900, global_batch_size=128)])
+    text = render_comparison(compare(rows), format)
+    assert text.endswith("\n")
+    if format == "json":
+        import json
+
+        document = json.loads(text, parse_constant=pytest.fail)
+        assert [row["role"] for row in document["rows"]] == ["baseline", *["candidate"] * 3]
+        assert set(document["rows"][1]) == set(COMPARE_COLUMNS)
+
+
+@pytest.mark.slow
+def test_equal_configurations_are_hardly_ever_called_different():
+    """Goal M1 through our pairing: at most 1 % of A/A verdicts are faster or slower (launch sd 0.6 %, drift 1.5 %)."""
+    wrong = sum(
+        words(launches([config(1000), config(1000)], rounds=6, sd=0.006, drift=0.015, seed=seed))[0]
+        in ("faster", "slower")
+        for seed in range(400)
+    )
+    assert wrong <= 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gain", "least"), [(1.01, 0.5), (1.02, 0.85)])
+def test_real_differences_are_found(gain, least):
+    """Goal M2: with six rounds at a launch sd of 0.3 %."""
+    found = [
+        words(launches([config(1000), config(1000 * gain)], rounds=6, sd=0.003, drift=0.015, seed=seed))[0]
+        for seed in range(100)
+    ]
+    assert found.count("faster") >= least * 100 - 8

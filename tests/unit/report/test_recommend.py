@@ -1,0 +1,210 @@
+"""Planted results give the recommendation they must."""
+
+import math
+
+import pytest
+
+from bench.errors import BenchError
+from bench.report.recommend import Question, recommend
+from bench.report.recommend_words import recommendation_json, recommendation_lines, recommendation_text
+from bench.record.parquet_file import table_of_rows
+from bench.record.schema import schema
+from tests.planted import MIB, config, launches
+
+
+def choose(rows, **asked):
+    return recommend(rows, Question(**asked))
+
+
+def standings(result):
+    return {other.configuration.row["trial_id"][-1]: other.standing for other in result.others}
+
+
+def why(result, trial):
+    return next(o.why for o in result.others if o.configuration.row["trial_id"].endswith(trial))
+
+
+def chosen(result):
+    return int(result.choice.row["trial_id"], 16)
+
+
+WINNER = [config(1000, micro_batch_size=4), config(1300, micro_batch_size=8), config(1100, micro_batch_size=16)]
+
+
+def test_a_known_winner_wins_and_the_others_have_a_line_each():
+    """Clearly fastest over three rounds; the runner-up is the second fastest."""
+    result = choose(launches(WINNER))
+    assert chosen(result) == 1
+    assert standings(result) == {"0": "slower", "2": "slower"}
+    assert result.runner_up.configuration.row["trial_id"].endswith("2")
+    assert "-15." in why(result, "2")
+    assert "round" not in " ".join(result.caveats)
+
+
+def test_a_tie_is_called_a_tie_and_the_smaller_memory_is_preferred():
+    """The same speed in twice the memory is no gain, even when it measured a little faster."""
+    rows = launches(
+        [
+            config(1002, micro_batch_size=16, peak_allocated_bytes=400 * MIB),
+            config(1000, micro_batch_size=8, peak_allocated_bytes=200 * MIB),
+            config(700, micro_batch_size=4, peak_allocated_bytes=100 * MIB),
+        ],
+        rounds=6,
+    )
+    result = choose(rows)
+    assert chosen(result) == 1
+    assert standings(result) == {"0": "tie", "2": "slower"}
+    assert "Ties: as fast as far as 6 rounds can tell" in recommendation_text(result)
+    assert "200 MiB more memory" in why(result, "0")
+
+
+def test_a_tie_with_unknown_memory_never_wins_by_it():
+    """Missing is not zero."""
+    for fast, slow in ((None, 200), (200, None)):
+        rows = launches([config(1004, peak_allocated_bytes=fast), config(1000, peak_allocated_bytes=slow)], rounds=6)
+        assert chosen(choose(rows)) == 0
+
+
+def test_noise_leaves_the_question_open_and_says_how_many_rounds_settle_it():
+    """A bare difference is never a win."""
+    result = choose(launches([config(1000), config(960, micro_batch_size=4)], rounds=3, sd=0.05, seed=3))
+    assert set(standings(result).values()) <= {"open", "tie"}
+    assert any("would settle" in caveat for caveat in result.caveats)
+
+
+def test_a_single_round_gives_no_interval_and_says_so():
+    """The choice stands, its uncertainty is not made up."""
+    result = choose(launches(WINNER, rounds=1, drift=0))
+    assert chosen(result) == 1
+    assert result.projection.hours_low is None
+    assert any("measured in one round" in caveat for caveat in result.caveats)
+    close = choose(launches([config(1000), config(940, micro_batch_size=4)], rounds=1, drift=0))
+    assert standings(close) == {"1": "open"}
+
+
+BAD = {
+    "out of memory": (config(None, outcome="oom", reason="out of memory in forward"), "oom: out of memory in forward"),
+    "failed proof": (config(2000, proof="FAIL"), "its accumulation proof failed"),
+    "another global batch": (config(2000, global_batch_size=128), "global batch 128, not 64"),
+    "retried allocations": (config(2000, alloc_retries=2), "6 allocations had to be retried"),
+    "throttled": (config(2000, flags=["throttled_hw"]), "flagged throttled_hw"),
+    "more ranks than asked": (config(2000, world_size=4), "needs 4 ranks, more than 2"),
+    "zero": (config(2000, valid_tokens=0), "no throughput was measured"),
+    "null": (config(2000, valid_tokens=None), "no throughput was measured"),
+    "nan": (config(2000, valid_tokens=163_840, timed_s=math.nan), "no throughput was measured"),
+    "too full": (
+        config(2000, device="cuda", gpu_name="G", peak_reserved_bytes=96, device_capacity_bytes=100),
+        "does not fit: 96 B of 100 B in use, 4 B spare, memory outside torch not measured: less than the 5 %",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_must_not_be_run_is_out_with_its_reason(case):
+    """However fast it looks, it is shown and never recommended."""
+    bad, reason = BAD[case]
+    good = config(1000, micro_batch_size=4)
+    if bad.get("device") == "cuda":
+        good |= {"device": "cuda", "gpu_name": "G", "peak_reserved_bytes": 50, "device_capacity_bytes": 100}
+    result = choose(launches([bad, good]), global_batch_size=64, gpus=2)
+    assert chosen(result) == 1
+    assert standings(result) == {"0": "out"}
+    assert reason in why(result, "0")
+
+
+def test_one_launch_out_of_memory_in_three_is_not_a_fit():
+    """A long run would meet it too."""
+    rows = launches([config(2000), config(1000, micro_batch_size=4)])
+    rows[1] |= {"outcome": "oom", "reason": "out of memory", "valid_tokens_per_s": None}
+    result = choose(rows)
+    assert chosen(result) == 1
+    assert why(result, "0") == "oom in 1 of 3 launches: out of memory"
+
+
+def test_a_proof_that_was_not_run_is_shown():
+    """Neither hidden nor taken for a pass."""
+    assert any("proof was not run" in caveat for caveat in choose(launches(WINNER)).caveats)
+    unproven = choose(launches([config(1000, proof="NOT PROVEN")]))
+    assert any("NOT PROVEN, which is not a pass" in caveat for caveat in unproven.caveats)
+    passed = choose(launches([config(1000, proof="PASS", proof_error=1e-12)]))
+    assert not any("proof" in caveat for caveat in passed.caveats)
+    assert "PASS, gradient error 1.0e-12" in recommendation_text(passed)
+
+
+def test_unlike_machines_are_refused():
+    """Speeds of two machines do not compare."""
+    rows = launches([config(1000), config(2000, micro_batch_size=4, cpu_model="Another CPU")])
+    with pytest.raises(BenchError, match="unlike machines .*cpu_model.*--where"):
+        choose(rows)
+
+
+def test_different_work_is_refused():
+    """A smaller model is not a faster configuration."""
+    with pytest.raises(BenchError, match="different work .*model"):
+        choose(launches([config(1000), config(2000, model="gpt2-nano")]))
+
+
+def test_the_global_batch_is_exact_or_refused():
+    """No nearest one is offered instead."""
+    rows = launches([config(1000), config(2000, global_batch_size=128)])
+    with pytest.raises(BenchError, match=r"2 global batches were measured \(64, 128\)"):
+        choose(rows)
+    with pytest.raises(BenchError, match="no row has a global batch of exactly 100"):
+        choose(rows, global_batch_size=100)
+    assert chosen(choose(rows, global_batch_size=128)) == 1
+
+
+def test_nothing_to_choose_lists_why():
+    """All out of memory: no recommendation, with the reasons."""
+    with pytest.raises(BenchError, match=r"nothing to recommend[\s\S]*oom: out of memory"):
+        choose(launches([config(None), config(None, micro_batch_size=4)]))
+
+
+def test_duplicate_configurations_are_one_with_more_rounds():
+    """The same trial measured in a second sweep adds its launches, under one name."""
+    one, other = launches(WINNER), launches(WINNER, seed=1)
+    for row in other:
+        row["sweep"] = "again"
+    result = choose([*one, *other])
+    assert len(result.choice.speeds) == 6
+    assert len(result.others) == 2
+
+
+def test_the_projection_is_arithmetic():
+    """3600 tokens/s for 3.6e9 tokens on 2 ranks: 277.8 h, 555.6 GPU-hours; 8192 tokens per update."""
+    rows = launches([config(3600, world_size=2, micro_batch_size=4, joules_per_valid_token=0.5)], sd=0, drift=0)
+    for row in rows:
+        row["joules_per_valid_token"] = 0.5
+    projection = choose(rows, run_tokens=3_600_000_000, price_per_gpu_hour=2.0).projection
+    assert projection.hours == pytest.approx(1e6 / 3600)
+    assert projection.gpu_hours == pytest.approx(2e6 / 3600)
+    assert projection.price == pytest.approx(4e6 / 3600)
+    assert projection.updates == math.ceil(3_600_000_000 / 8192)
+    assert projection.joules == pytest.approx(1.8e9)
+    assert (projection.hours_low, projection.hours_high) == (pytest.approx(1e6 / 3600), pytest.approx(1e6 / 3600))
+
+
+def test_fewer_ranks_than_gpus_are_said():
+    """Nothing is extrapolated to more ranks."""
+    result = choose(launches(WINNER), gpus=8)
+    assert any("uses 1 of 8 GPUs" in caveat for caveat in result.caveats)
+
+
+def test_the_end_of_a_sweep_is_two_to_four_lines():
+    """What to run, how sure, what else; and one line where there is no answer."""
+    for rows in (launches(WINNER), launches(WINNER, rounds=1), launches([config(1000), config(999, seed=2)])):
+        lines = recommendation_lines(table_of_rows(rows, schema()))
+        assert 1 <= len(lines) <= 4
+        assert lines[0].startswith("run ")
+    two = launches([config(1000), config(2000, global_batch_size=128)])
+    assert recommendation_lines(table_of_rows(two, schema()))[0].startswith("no recommendation: 2 global batches")
+
+
+def test_json_is_strict_whatever_the_values():
+    """A diverged loss or an infinite ratio is null, never NaN."""
+    import json
+
+    rows = launches([config(1000, final_train_loss=math.nan, proof="PASS", proof_error=math.inf)])
+    document = json.loads(recommendation_json(choose(rows)), parse_constant=pytest.fail)
+    assert document["format"] == 1
+    assert document["choice"]["proof_error"] is None

@@ -1,0 +1,45 @@
+"""Planted scaling gives its efficiency and its exposed communication."""
+
+import pytest
+
+from bench.report.scaling import exposed_communication, scaling_curves
+from tests.planted import config, launches
+
+
+def test_efficiency_is_speed_per_rank_against_the_fewest_ranks():
+    """The fastest cut of each world size stands for it; 1.8 times the speed on twice the ranks is 0.9."""
+    rows = launches(
+        [
+            config(1000, world_size=1, micro_batch_size=8),
+            config(900, world_size=1, micro_batch_size=4),
+            config(1800, world_size=2, micro_batch_size=8),
+            config(3000, world_size=4, micro_batch_size=8),
+        ],
+        sd=0,
+        drift=0,
+    )
+    (curve,) = scaling_curves(rows)
+    assert [point.world_size for point in curve.points] == [1, 2, 4]
+    assert [point.efficiency for point in curve.points] == [1, pytest.approx(0.9), pytest.approx(0.75)]
+
+
+def test_one_world_size_has_no_curve():
+    """Nor have other global batches a common one."""
+    assert scaling_curves(launches([config(1000), config(1100, micro_batch_size=4)])) == []
+    unequal = [config(1000, world_size=1), config(1100, world_size=2, global_batch_size=128)]
+    assert scaling_curves(launches(unequal)) == []
+
+
+def test_exposed_communication_is_what_further_exchanges_add():
+    """Update of 8 micro-steps: 1.0 s with one exchange, 1.7 s with eight: 0.1 s each; hidden from about 17 steps on."""
+    rows = launches([config(1000, world_size=2, micro_batch_size=4, gradient_sync=sync) for sync in ("last", "every")])
+    for row in rows:
+        row["timed_s"] = 20.0 if row["gradient_sync"] == "last" else 34.0
+    (found,) = exposed_communication(rows)
+    assert (found.sync_s, found.share) == (pytest.approx(0.1), pytest.approx(0.1))
+    assert found.steps_to_hide == 17
+
+
+def test_without_a_pair_nothing_is_said():
+    """Only one of the two ways, one rank, or one micro-step: no figure."""
+    assert exposed_communication(launches([config(1000, world_size=2, gradient_sync="last")])) == []
