@@ -64,7 +64,7 @@ def chosen_format(name: str) -> Format:
     """Give the format of that name."""
     from bench.report.table import FORMATS
 
-    return next(format for format in FORMATS if format == name)
+    return next(known for known in FORMATS if known == name)
 
 
 def terminal_width() -> int:

@@ -10,7 +10,7 @@ import click
 from bench.cli.options import results_argument, terminal_width, where_option
 
 
-class Count(click.ParamType):
+class Count(click.ParamType[int]):
     """Take a positive whole number, also as 300e9."""
 
     name = "count"
@@ -82,7 +82,7 @@ def recommend(
 
     \b
     Example:
-      bench recommend results/a100-gpt2-124m --global-batch-size 512 --gpus 8 --run-tokens 300e9 --price-per-gpu-hour 2.5
+      bench recommend results/a100-gpt2-124m --global-batch-size 512 --gpus 8 --run-tokens 300e9
     """
     from bench.report.launches import load_launches
     from bench.report.recommend import Question

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,10 +35,19 @@ def chart_script() -> str | None:
     """Give the JavaScript that draws charts without a network; None without the extra [report]."""
     try:
         import altair  # noqa: F401 - both are needed
-        import vl_convert
+        import vl_convert  # noqa: F401
     except ImportError:
         return None
-    return str(vl_convert.javascript_bundle())
+    return _bundle()
+
+
+@functools.cache
+def _bundle() -> str:
+    """Bundle Vega, which takes a second."""
+    import vl_convert
+
+    bundle: Any = vl_convert.javascript_bundle  # its stub asks for arguments that have defaults
+    return str(bundle())
 
 
 def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
@@ -64,13 +74,13 @@ def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
         "memory:Q",
         title=f"peak memory, worst rank [{unit}]",
         axis=alt.Axis(format="~s", tickCount=7),
-        scale=_scale(alt, [value["memory"] for value in values]),
+        scale=_scale(alt, [point.memory_bytes / size for point in points]),
     )
     up = alt.Y(
         "speed:Q",
         title="valid tokens, all ranks [tokens/s]",
         axis=alt.Axis(format="~s", tickCount=6),
-        scale=_scale(alt, [value["speed"] for value in values]),
+        scale=_scale(alt, [point.speed for point in points]),
     )
     selected = alt.param(name="selected_id", value="")
     by_mode = alt.selection_point(name="mode_choice", fields=["mode"], bind="legend")
@@ -87,7 +97,7 @@ def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
         scale=alt.Scale(domain=modes, range=[_SHAPES.get(m, "cross") for m in modes]),
     )
     is_selected, is_on = "datum.id === selected_id", "datum.frontier === 'on the Pareto frontier'"
-    base = alt.Chart(alt.Data(values=values, name="configurations"))
+    base = alt.Chart(alt.InlineData(values=values, name="configurations"))
     line = (
         base.transform_filter(is_on)
         .mark_line(interpolate="step-after", color=QUIET, strokeWidth=1.2)

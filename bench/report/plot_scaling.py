@@ -130,7 +130,7 @@ def rate_tick(per_second: float) -> str:
 
 
 def _draw_exposed(axes: Axes, exposed: Sequence[Exposed], rows: Sequence[Row]) -> None:
-    extra = [name for name in extra_axes([one.row for one in exposed])]
+    extra = extra_axes([one.row for one in exposed])
     names = [name_of(one.row, extra) for one in exposed]
     places = range(len(exposed))[::-1]
     shares = [100 * one.share for one in exposed]

@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli import main
+from bench.run.config_columns import config_columns
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
-from bench.run.config_columns import config_columns
 from tests.planted import config, launches, store
 
 

@@ -110,7 +110,7 @@ def test_the_baseline_is_the_first_or_the_one_that_meets_all_conditions():
         compare(rows, baseline=["amp_mode == bf16"])
     with pytest.raises(BenchError, match="no configuration meets it"):
         compare(rows, baseline=["amp_mode == fp16"])
-    with pytest.raises(BenchError, match="--baseline 'amp_mod == fp16'|Did you mean amp_mode"):
+    with pytest.raises(BenchError, match="Did you mean amp_mode"):
         compare(rows, baseline=["amp_mod == fp16"])
     with pytest.raises(BenchError, match="has no speed"):
         compare(launches([config(None), config(1000)]))
@@ -164,13 +164,13 @@ def test_skipped_updates_are_said_beside_a_speed():
     assert "18 timed updates skipped" in " ".join(compare(rows).candidates[0].warnings)
 
 
-@pytest.mark.parametrize("format", ["table", "csv", "markdown", "latex", "json"])
-def test_every_format_renders(format):
+@pytest.mark.parametrize("form", ["table", "csv", "markdown", "latex", "json"])
+def test_every_format_renders(form):
     """With a failure and a refusal among the candidates."""
     rows = launches([config(1000), config(1100), config(None), config(900, global_batch_size=128)])
-    text = render_comparison(compare(rows), format)
+    text = render_comparison(compare(rows), form)
     assert text.endswith("\n")
-    if format == "json":
+    if form == "json":
         import json
 
         document = json.loads(text, parse_constant=pytest.fail)

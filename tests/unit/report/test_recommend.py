@@ -5,10 +5,10 @@ import math
 import pytest
 
 from bench.errors import BenchError
-from bench.report.recommend import Question, recommend
-from bench.report.recommend_words import recommendation_json, recommendation_lines, recommendation_text
 from bench.record.parquet_file import table_of_rows
 from bench.record.schema import schema
+from bench.report.recommend import Question, recommend
+from bench.report.recommend_words import recommendation_json, recommendation_lines, recommendation_text
 from tests.planted import MIB, config, launches
 
 
@@ -134,13 +134,13 @@ def test_a_proof_that_was_not_run_is_shown():
 def test_unlike_machines_are_refused():
     """Speeds of two machines do not compare."""
     rows = launches([config(1000), config(2000, micro_batch_size=4, cpu_model="Another CPU")])
-    with pytest.raises(BenchError, match="unlike machines .*cpu_model.*--where"):
+    with pytest.raises(BenchError, match=r"unlike machines .*cpu_model.*--where"):
         choose(rows)
 
 
 def test_different_work_is_refused():
     """A smaller model is not a faster configuration."""
-    with pytest.raises(BenchError, match="different work .*model"):
+    with pytest.raises(BenchError, match=r"different work .*model"):
         choose(launches([config(1000), config(2000, model="gpt2-nano")]))
 
 
