@@ -12,7 +12,8 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
 
     Numerator and denominator cover the same timed part, and both stay in the row. A derived value is null when one of
     its inputs is null or its denominator is 0. Rates are null unless the outcome is ok: the speed of a run that
-    diverged, or ended early, is the speed of something else.
+    diverged, or ended early, is the speed of something else. Where windows were shortened, rates and the median are
+    those of a full window: update_step_s + accumulation_steps x micro_step_s.
 
     Args:
         row: The reduced row; holds `outcome`.
@@ -20,15 +21,24 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
     """
     assert row.get("outcome") is not None, "derive() needs the outcome"
     rated = row if row["outcome"] == "ok" else {}
-    valid_tokens_per_s = _ratio(rated.get("valid_tokens"), rated.get("timed_s"))
-    token_slots_per_s = _ratio(rated.get("token_slots"), rated.get("timed_s"))
+    full_update_s = _full_update_s(row)
     seconds = sorted(
         update["seconds"] for update in updates if update["phase"] == "timed" and update.get("seconds") is not None
     )
+    if full_update_s is None:
+        median_s = statistics.median(seconds) if seconds else None
+        rated_s = rated.get("timed_s")
+    else:
+        # As if the counts of the timed part had been those of full windows; percentiles of shorter ones say nothing.
+        median_s, seconds = full_update_s, []
+        updates_worth = _ratio(row.get("micro_batches"), row["accumulation_steps"] * row["world_size"])
+        rated_s = None if updates_worth is None else full_update_s * updates_worth
+    valid_tokens_per_s = _ratio(rated.get("valid_tokens"), rated_s)
+    token_slots_per_s = _ratio(rated.get("token_slots"), rated_s)
     return {
         **row,
         "valid_tokens_per_update": _ratio(row.get("valid_tokens"), row.get("updates_attempted")),
-        "update_s_median": statistics.median(seconds) if seconds else None,
+        "update_s_median": median_s,
         "update_s_p05": _quantile(seconds, 0.05),
         "update_s_p95": _quantile(seconds, 0.95),
         "data_wait_share": _ratio(row.get("data_wait_s"), row.get("timed_s")),
@@ -37,6 +47,13 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
         "valid_tokens_per_s_per_gpu": _ratio(valid_tokens_per_s, row.get("world_size")),
         "token_slots_per_s_per_gpu": _ratio(token_slots_per_s, row.get("world_size")),
     }
+
+
+def _full_update_s(row: Mapping[str, Any]) -> float | None:
+    """Extrapolate the duration of an update of a full window; null where full windows ran [s]."""
+    if row.get("time_method") != "extrapolated" or row.get("micro_step_s") is None:
+        return None
+    return float(row["update_step_s"] + row["accumulation_steps"] * row["micro_step_s"])
 
 
 def _ratio(numerator: float | None, denominator: float | None) -> float | None:

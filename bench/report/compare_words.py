@@ -73,10 +73,8 @@ def _reason(one: Compared) -> str | None:
 
 def _notes(comparison: Comparison) -> list[str]:
     ones = comparison.candidates
-    notes = [
-        "speed: valid tokens/s against the baseline, paired by round; faster and slower only where the whole interval "
-        "clears 0.5 %, same only inside 1 %"
-    ]
+    speed = "speed: valid tokens/s against the baseline, paired by round; faster and slower only where the whole "
+    notes = [speed + "interval clears 0.5 %, same only inside 1 %"]
     single = [one for one in ones if one.verdict and one.verdict.note]
     if single:
         told = dict.fromkeys(one.verdict.note for one in single if one.verdict)

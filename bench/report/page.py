@@ -222,7 +222,7 @@ def _table_html(rows: Sequence[PageRow], shown: Sequence[PageRow], entries: Sequ
         'aria-label="Filter the table"><select id="standing" aria-label="Standing"><option value="">every standing'
         f'</option>{options}</select><span id="count" class=quiet aria-live="polite"></span></div>'
         f'<div class=scroll><table id="configurations"><thead><tr>{heads}</tr></thead><tbody></tbody></table></div>'
-        "<p class=quiet>Click a row for everything that was recorded of it. Standing: tie, as fast as far as the rounds "
+        "<p class=quiet>Click a row for all that was recorded of it. Standing: tie, as fast as far as the rounds "
         "can tell; not settled, may be as fast; slower, by more than chance explains, or by more than 10 % where there "
         "is only one round.</p>"
         '<section id="details" aria-live="polite" hidden></section>'
@@ -272,7 +272,8 @@ def _reproduce(result: Recommendation | None) -> str:
         return ""
     sweep = "\n".join(sweep_file_lines(result.choice.row))
     torchrun = "\n".join(torchrun_lines(result.choice.row))
-    return f"<h2>Run it</h2><p>As a sweep file</p><pre>{_safe(sweep)}</pre><p>In your own script</p><pre>{_safe(torchrun)}</pre>"
+    first = f"<p>As a sweep file</p><pre>{_safe(sweep)}</pre>"
+    return f"<h2>Run it</h2>{first}<p>In your own script</p><pre>{_safe(torchrun)}</pre>"
 
 
 def _machine(table: pa.Table) -> str:

@@ -77,10 +77,11 @@ def draw_breakdown(rows: Sequence[Row]) -> Figure:
     title = f"Activations and temporaries are {_share(most)} of the peak at {_whole(most.name)}"
     if len(bars) > 1:
         title += f", {_share(least)} at {_whole(least.name)}"
-    notes = [
-        "Activations and temporaries: the peak less the other three. At one accumulation step the peak comes before "
-        "all gradients exist, so that this part is counted too small there."
-    ]
+    notes = ["Activations and temporaries: the peak less the other three."]
+    if any(bar.accumulation_steps == 1 for bar in bars):
+        notes[0] += (
+            " At one accumulation step the peak may come before all gradients exist; then this part is too small."
+        )
     if len(bars) > _MOST_BARS:
         notes.append(f"The {_MOST_BARS} largest of {len(bars)} are drawn.")
         bars = sorted(bars, key=lambda bar: -bar.total)[:_MOST_BARS]

@@ -95,7 +95,8 @@ def draw_heat_map(rows: Sequence[Row]) -> Figure:
     title = f"Fastest cut: {_words(best, data)} with {format_rate(best.speed, 'valid tokens')}"
     second = ""
     if len(ok) > 1 and best.speed and worst.speed:
-        second = f"The slowest, {_words(worst, data)}, takes {best.speed / worst.speed:.2g} times as long for the same tokens"
+        times = f"{best.speed / worst.speed:.2g}"
+        second = f"The slowest, {_words(worst, data)}, takes {times} times as long for the same tokens"
     memory = "" if data.is_by_cut and len(data.rows) > 6 else ", peak allocated memory of the worst rank"
     steps = ", A accumulation steps" if data.is_by_cut else ""
     notes = [f"In a cell: valid tokens/s of all ranks{memory}{steps}. Empty: not measured."]

@@ -74,8 +74,8 @@ def _second(exposed: Sequence[Exposed]) -> str:
         return ""
     worst = known[0]
     return (
-        f"One exchange adds {format_seconds(worst.sync_s)} at worst, {100 * worst.share:.0f}\u00a0% of the update; from "
-        f"about {worst.steps_to_hide} accumulation steps of that length on it is below 5\u00a0%"
+        f"One exchange adds {format_seconds(worst.sync_s)} at worst, {100 * worst.share:.0f}\u00a0% of the update; "
+        f"from about {worst.steps_to_hide} accumulation steps of that length on it is below 5\u00a0%"
     )
 
 

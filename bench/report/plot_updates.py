@@ -145,10 +145,9 @@ def _title(one: Configuration, traces: Sequence[Trace]) -> str:
     if len(timed) < 2:
         return f"{one.name}: durations of its updates"
     low, high = timed[int(0.05 * (len(timed) - 1))], timed[math.ceil(0.95 * (len(timed) - 1))]
-    return (
-        f"{one.name.replace(' ', chr(160))}: updates take {format_seconds(statistics.median(timed))}, nine of ten between "
-        f"{format_seconds(low)} and {format_seconds(high)}"
-    )
+    name = one.name.replace(" ", "\u00a0")
+    between = f"{format_seconds(low)} and {format_seconds(high)}".replace(" ", "\u00a0")
+    return f"{name}: updates take {format_seconds(statistics.median(timed))}, nine of ten between {between}"
 
 
 def _second(one: Configuration, traces: Sequence[Trace]) -> str:

@@ -79,7 +79,7 @@ def project(configuration: Configuration, run_tokens: int, price_per_gpu_hour: f
 
 
 def rate_interval(speeds: Mapping[Any, float]) -> tuple[float | None, float | None]:
-    """Give the 95 % interval of the mean rate over rounds [tokens/s]: t on the logarithms; (null, null) for one round."""
+    """Give the 95 % interval of the mean rate over rounds [tokens/s]: t on logarithms; nulls for one round."""
     if len(speeds) < 2:
         return None, None
     from bench.measure.intervals import pair_interval

@@ -82,11 +82,10 @@ def recommendation_lines(frame: pa.Table | pd.DataFrame) -> list[str]:
         return textwrap.wrap(f"no recommendation: {str(error).splitlines()[0]}", 100, subsequent_indent="  ")
     projection = result.projection
     fastest = "run" if not result.standing("tie") else "run (of ties the one with the least memory)"
-    lines = [
-        f"{fastest} {clean(result.choice.name)}: {format_rate(projection.valid_tokens_per_s, 'valid tokens')}"
-        f"{_plus_minus(result)}, {format_bytes(result.choice.peak_bytes)} peak, {hours_text(projection.hours)} per "
-        f"{tokens_text(projection.run_tokens)} valid tokens"
-    ]
+    speed = f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}{_plus_minus(result)}"
+    hours = f"{hours_text(projection.hours)} per {tokens_text(projection.run_tokens)} valid tokens"
+    peak = format_bytes(result.choice.peak_bytes)
+    lines = [f"{fastest} {clean(result.choice.name)}: {speed}, {peak} peak, {hours}"]
     rivals = [*result.standing("tie"), *result.standing("open")]
     if rivals:
         names = ", ".join(other.configuration.name for other in rivals[:3])

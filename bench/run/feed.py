@@ -27,6 +27,7 @@ class Feed:
         self.wait_s = 0.0
         """Host time the loop waited for its data since it was last set to 0 [s]."""
         self._full_rows_from: int | None = None
+        self._sequences_at_most = config.global_batch_size
         self._waiting: list[MicroBatch] = []
         if not self._is_streamed:
             self._buffer(0)
@@ -34,6 +35,16 @@ class Feed:
     def want_full_rows(self) -> None:
         """Make the window after the next the largest there can be: every row of seq_len tokens, all valid."""
         self._full_rows_from = self.next_update + 1
+
+    def shorten(self, micro_steps: int) -> None:
+        """Cut the windows from the next one on to so many micro-steps at most; all ranks call it together."""
+        config = self._config
+        self._sequences_at_most = min(
+            self._global_batch_size, micro_steps * config.micro_batch_size * config.world_size
+        )
+        if not self._is_streamed:
+            self._agreement.finish()  # on the window that was cut before
+            self._buffer(self.next_update)
 
     def next_window(self) -> Window:
         """Give the next window; when buffered, also cut the one after it and start to agree on it."""
@@ -59,7 +70,7 @@ class Feed:
         self._agreement.begin(sum(map(count_micro_batch, self._waiting), WindowCounts()))
 
     def _stream(self, update: int) -> Window:
-        nominal_units = float(self._global_batch_size * self._config.seq_len)
+        nominal_units = float(self._sequences_at_most * self._config.seq_len)
         plan = replace(self._plan(update, self._config.world_size), nominal_units=nominal_units)
         return StreamedWindow(plan, ReadAhead(self._read(update)), count_micro_batch, self._agreement)
 
@@ -77,12 +88,12 @@ class Feed:
     def _plan(self, update: int, world_size: int) -> WindowPlan:
         size = self._size(update)
         micro_steps = -(-size // (self._config.micro_batch_size * world_size))
-        return WindowPlan(update, micro_steps, world_size=world_size, is_partial=size < self._global_batch_size)
+        return WindowPlan(update, micro_steps, world_size=world_size, is_partial=size < self._sequences_at_most)
 
     def _size(self, update: int) -> int:
         if update == self._full_rows_from:
-            return self._global_batch_size
-        return self._source.window_size(update, self._global_batch_size)
+            return self._sequences_at_most
+        return min(self._source.window_size(update, self._global_batch_size), self._sequences_at_most)
 
     def _sequences(self, update: int, start: int, stop: int) -> list[Sequence1D]:
         """Give sequences start .. stop-1 of an update's window over all ranks."""

@@ -23,7 +23,7 @@ from bench.errors import EnvironmentFault
 from bench.record.fault_points import reach
 from bench.run import rank_process
 from bench.run.ending import dump_stacks, end_ranks, signal_group
-from bench.run.heartbeat import read_beat
+from bench.run.heartbeat import Beat, read_beat
 from bench.run.interrupts import Interrupts
 from bench.run.outcome import RankEnd
 from bench.run.paths import LaunchPaths
@@ -172,6 +172,7 @@ class _Launch:
         self._interrupts = interrupts
         self._ended_here: set[int] = set()
         self._said_before: dict[int, dict[str, Any] | None] = {}
+        self._beat_before: dict[int, Beat | None] = {}
 
     def watch(self) -> None:
         """Wait until all ranks ended, one ended badly and the others had their grace, or the driver has had enough."""
@@ -206,8 +207,9 @@ class _Launch:
         """End what still runs, with a dump of its stacks where it hangs."""
         alive = {rank: process for rank, process in self.processes.items() if process.is_alive()}
         self._ended_here = set(alive)
-        # What a rank says once it is being ended is not the cause of anything.
+        # What a rank says and does once it is being ended is not the cause of anything.
         self._said_before = {rank: _read_document(self.paths, rank) for rank in alive}
+        self._beat_before = {rank: read_beat(self.paths.heartbeat(rank)) for rank in alive}
         if self.stopped is not None and self.stopped.outcome == "hang":
             stopped = [rank for rank, process in alive.items() if process.pid and is_stopped(process.pid)]
             if stopped:
@@ -224,14 +226,15 @@ class _Launch:
             code = None if process is None else process.exitcode
             if process is not None and code is not None:
                 process.close()
+            ended_here = rank in self._ended_here
             ends.append(
                 RankEnd(
                     rank,
                     code,
-                    self._said_before[rank] if rank in self._ended_here else _read_document(self.paths, rank),
-                    read_beat(self.paths.heartbeat(rank)),
+                    self._said_before[rank] if ended_here else _read_document(self.paths, rank),
+                    self._beat_before[rank] if ended_here else read_beat(self.paths.heartbeat(rank)),
                     _last_line(self.paths.rank_log(rank)),
-                    rank in self._ended_here,
+                    ended_here,
                     _read_stacks(self.paths, rank),
                 )
             )
@@ -241,7 +244,7 @@ class _Launch:
         """Tell whether an ended rank failed, or left without a result: its peers wait for it in vain."""
         return self.processes[rank].exitcode != 0 or not self.paths.rank_file(rank).exists()
 
-    def _beats(self, ranks: Mapping[int, BaseProcess]) -> dict[int, Any]:
+    def _beats(self, ranks: Mapping[int, BaseProcess]) -> dict[int, Beat | None]:
         return {rank: read_beat(self.paths.heartbeat(rank)) for rank in ranks}
 
     def _interrupted(self) -> Stopped | None:

@@ -21,6 +21,7 @@ from bench.measure.host import cpu_model, host_peak_rss_bytes
 from bench.measure.profiler import Part, UpdateSample
 from bench.measure.versions import cudnn_version, nccl_version
 from bench.run.protocol import MEMORY_UPDATES, Observations
+from bench.run.timed_columns import timed_columns
 from bench.run.workbench import Workbench
 from bench.sweep.presets import PRESETS
 from bench.workload.facts import gradient_dtype, parameter_counts, tensor_bytes
@@ -70,26 +71,37 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
 
 def doubts(model: nn.Module) -> list[str]:
     """Flag a model for which accumulation is not a larger batch; says on screen (the log) which layers [one rank]."""
-    found = {"batch_coupled": batch_coupled_layers(model), "random_layers": random_layers(model)}
+    found = _doubtful_layers(model)
     for sentence in [sentence for sentences in found.values() for sentence in sentences]:
         sys.stderr.write(f"not equal to a larger batch: {sentence}\n")
-    return [flag for flag, sentences in found.items() if sentences]
+    return list(found)
+
+
+def _doubtful_layers(model: nn.Module) -> dict[str, list[str]]:
+    """Give flag to sentences, for the flags that have any."""
+    found = {"batch_coupled": batch_coupled_layers(model), "random_layers": random_layers(model)}
+    return {flag: sentences for flag, sentences in found.items() if sentences}
 
 
 def measured_columns(bench: Workbench, observed: Observations, train_losses: dict[int, float | None]) -> dict[str, Any]:
     """State what the launch measured; `train_losses` maps update to loss over all ranks [one rank]."""
-    timed = next(observed.part("timed"))
-    samples = timed.samples
+    segments = list(observed.part("timed"))
+    samples = observed.samples("timed")
     counts = [sample.counts for sample in samples]
     first = [part for part in observed.part("first") if part.samples[0].result == "applied"]
     memory_peaks = [_memory_peak(observed, index) for index in range(MEMORY_UPDATES)]
-    memory_parts = list(observed.part("memory"))
+    all_parts = [*observed.part("memory"), *segments, *observed.part("confirm")]
+    memory_pass_bytes = _largest(memory_peaks)
     allocator = bench.device.allocator_counts()
     gradients = [parameter.grad for parameter in bench.model.parameters() if parameter.grad is not None]
     states = [value for state in bench.optimizer.state.values() for value in state.values() if torch.is_tensor(value)]
     host_reads = [witnessed.host_reads for witnessed in observed.memory_passes]
-    quality_updates = bench.trial.measure.quality_updates
+    # The losses of shortened windows are those of another trajectory.
+    quality_updates = None if observed.pace.is_shortened else bench.trial.measure.quality_updates or None
+    timed = timed_columns(bench, observed, memory_pass_bytes)
     return {
+        **timed,
+        "flags": sorted({*_doubtful_layers(bench.model), *timed["flags"]}),
         "micro_batches": sum(sample.micro_steps_run for sample in samples),
         "sequences": sum(count.sequences for count in counts),
         "valid_tokens": sum(count.valid_tokens for count in counts),
@@ -100,16 +112,14 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "updates_empty": sum(sample.result == "empty" for sample in samples),
         "windows_partial": sum(sample.plan.is_partial for sample in samples),
         "launch_updates": sum(len(part.samples) for part in observed.parts),
-        "warmup_updates": sum(len(part.samples) for part in observed.part("warmup")),
+        "warmup_updates": len(observed.samples("warmup")),
         "memory_updates": MEMORY_UPDATES,
         "host_reads_per_update": sum(host_reads) / len(host_reads),
-        "timed_s": timed.host_seconds,
         "first_update_s": first[0].host_seconds,
-        "data_wait_s": observed.data_wait_s,
-        "peak_allocated_bytes": _largest([*memory_peaks, timed.peaks.allocated_bytes]),
+        "peak_allocated_bytes": _largest([memory_pass_bytes, *(part.peaks.allocated_bytes for part in all_parts)]),
         "first_update_peak_allocated_bytes": first[0].peaks.allocated_bytes,
-        "peak_active_bytes": _largest([part.peaks.active_bytes for part in [*memory_parts, timed]]),
-        "peak_reserved_bytes": _largest([part.peaks.reserved_bytes for part in [*memory_parts, timed]]),
+        "peak_active_bytes": _largest([part.peaks.active_bytes for part in all_parts]),
+        "peak_reserved_bytes": _largest([part.peaks.reserved_bytes for part in all_parts]),
         "gradient_bytes": tensor_bytes(gradients),
         "optimizer_state_bytes": tensor_bytes(states),
         "host_peak_rss_bytes": host_peak_rss_bytes(),
@@ -117,8 +127,8 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "alloc_ooms": allocator.ooms,
         **sync_columns(bench, observed),
         "parameters_checksum": parameters_checksum(bench.model),
-        "final_train_loss": train_losses.get(quality_updates) if quality_updates else None,
-        "validation_loss": observed.validation_loss,
+        "final_train_loss": None if quality_updates is None else train_losses.get(quality_updates),
+        "validation_loss": None if quality_updates is None else observed.validation_loss,
     }
 
 
@@ -191,13 +201,14 @@ def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, floa
             planned = sample.counts.micro_batches
             if sample.micro_steps_run != planned and not sample.plan.is_empty:
                 return f"update {sample.update} ran {sample.micro_steps_run} micro-steps of {planned}"
-    samples = next(observed.part("timed")).samples
+    samples = observed.samples("timed")
     if samples and not any(sample.result == "applied" for sample in samples):
         return "no update of the timed part was applied"
     total = [sample.plan.all_ranks for sample in samples]
     sequences = sum(counts.sequences for counts in total)
-    if config.data.sequences_per_epoch is None and sequences != len(samples) * (config.global_batch_size or 0):
-        return f"{len(samples)} updates took {sequences} sequences, not {config.global_batch_size} each"
+    each = observed.pace.micro_steps * config.micro_batch_size * config.world_size
+    if config.data.sequences_per_epoch is None and sequences != len(samples) * each:
+        return f"{len(samples)} updates took {sequences} sequences, not {each} each"
     fixed_width = config.data.rows != "ragged"
     slots = sum(counts.token_slots for counts in total)
     if fixed_width and slots != sequences * config.seq_len:

@@ -63,6 +63,14 @@ class Ranks:
         """Find the largest of each value over the ranks, on the hosts, in float64."""
         return self._reduce(values, dist.ReduceOp.MAX)
 
+    def from_rank0(self, value: float) -> float:
+        """Give every rank what rank 0 has, over the hosts: the others' values are not looked at."""
+        if self.host_group is None:
+            return value
+        told = torch.tensor([value], dtype=torch.float64)
+        dist.broadcast(told, src=0, group=self.host_group)
+        return float(told)
+
     def _reduce(self, values: list[float], operation: Any) -> list[float]:
         if self.host_group is None:
             return values

@@ -165,7 +165,8 @@ def _lacks(config: TrialConfig, facts: MachineFacts) -> str | None:
     if count == 0:
         return f"{asked}, and none is usable here. Use a machine with GPUs, or device cpu."
     if config.world_size > count:
-        return f"{asked}, and {count} {'is' if count == 1 else 'are'} usable here. Use world_size {count} or less."
+        most = "1" if count == 1 else f"{count} or less"
+        return f"{asked}, and {count} {'is' if count == 1 else 'are'} usable here. Use world_size {most}."
     if not facts.bf16_supported and "bf16" in (config.amp_mode, config.param_dtype):
         key = "amp_mode" if config.amp_mode == "bf16" else "param_dtype"
         return f"{key} = bf16 needs a GPU that computes in bf16 (Ampere or newer). Use fp16 or fp32."

@@ -1,4 +1,4 @@
-"""`bench plot` writes the figure beside the results and prints where."""
+"""`bench plot` writes figures beside the results, prints where, and says what it cannot draw."""
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +14,7 @@ def folder(tmp_path):
 
 
 def run(*words):
-    return CliRunner().invoke(main, ["plot", *map(str, words)])
+    return CliRunner().invoke(main, ["plot", *map(str, words), "--kind", "memory-throughput"])
 
 
 def test_figures_go_beside_the_results(folder):
@@ -54,9 +54,22 @@ def test_a_folder_that_cannot_be_written_is_a_storage_error(folder):
     assert "memory_throughput.png" in result.stderr
 
 
+@pytest.mark.slow
+def test_every_figure_is_drawn_by_default_and_the_rest_is_said(folder):
+    """Without --kind; what has nothing to show is named on stderr and is no failure."""
+    result = CliRunner().invoke(main, ["plot", str(folder)])
+    assert result.exit_code == 0
+    assert {line.rsplit("/")[-1] for line in result.stdout.splitlines()} == {
+        f"{name}.{kind}" for name in ("memory_throughput", "heat_map") for kind in ("png", "svg")
+    }
+    assert [line.split(":")[:2] for line in result.stderr.splitlines()] == [
+        ["not drawn", f" {kind}"] for kind in ("scaling", "memory breakdown", "update times", "energy")
+    ]
+
+
 def test_help_is_complete():
     """Imperative line, example, units."""
     text = run("--help").stdout
-    assert "Plot memory against throughput." in text
+    assert "Plot results: memory against throughput, and more." in text
     assert "Example:\n    bench plot results/quickstart" in text
     assert "GiB or MiB" in " ".join(text.split())
