@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 
-.PHONY: help sweep test check format clean
+.PHONY: help sweep test soak check format clean
 
 help:
 	@echo "make sweep   run the quickstart sweep: table, parquet and plot in about two minutes"
 	@echo "make test    run the tests"
+	@echo "make soak    run the tests that take many minutes: 500 random kills of a sweep"
 	@echo "make check   format, lint, types and import rules, then the fast tests"
 	@echo "make format  format the code"
 	@echo "make clean   remove the environment (results stay)"
@@ -31,6 +32,9 @@ sweep: $(STAMP)
 
 test: $(DEV)
 	$(BIN)/python -m pytest -m "not gpu and not soak"
+
+soak: $(DEV)
+	$(BIN)/python -m pytest -m soak
 
 check: $(DEV)
 	$(BIN)/ruff format --check .

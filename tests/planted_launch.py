@@ -104,4 +104,8 @@ def row_of(bench: Workbench) -> tuple[dict[str, Any], list[dict[str, Any]], Obse
     row, updates = reduce_ranks([{"rank": 0, "columns": columns, "updates": update_rows(observed, losses)}])
     config = bench.trial.config
     asked = {"accumulation_steps": config.accumulation_steps, "world_size": config.world_size}
-    return derive({**row, **asked, "outcome": "invalid" if reason else "ok", "reason": reason}, updates), updates, observed
+    return (
+        derive({**row, **asked, "outcome": "invalid" if reason else "ok", "reason": reason}, updates),
+        updates,
+        observed,
+    )

@@ -13,6 +13,7 @@ COMMANDS = {
     "sweep": "bench.cli.sweep",
     "plan": "bench.cli.plan",
     "run": "bench.cli.run",
+    "check": "bench.cli.check",
     "show": "bench.cli.show",
     "compare": "bench.cli.compare",
     "recommend": "bench.cli.recommend",

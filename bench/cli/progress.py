@@ -19,6 +19,21 @@ RESULTS_ALL_THE_SAME = frozenset({"ok", "oom", "oom_host"})
 """Outcomes that are results, so that the summary of failures leaves them out."""
 
 
+class PatientConsole(Console):
+    """Print for people as long as somebody reads; a reader that went away must not end a sweep of hours."""
+
+    def on_broken_pipe(self) -> None:
+        """Print nothing from now on."""
+        self.quiet = True
+
+    def print(self, *objects: Any, **style: Any) -> None:
+        """Print as usual, or not at all."""
+        try:
+            super().print(*objects, **style)
+        except OSError:
+            self.quiet = True
+
+
 class SweepProgress:
     """Show what runs, what is done, how much and how long is left, and how each launch ended."""
 
@@ -41,7 +56,6 @@ class SweepProgress:
         self._ended = 0
         self._started = time.monotonic()
         self._failures: list[str] = []
-        self._is_heard = True
 
     def __enter__(self) -> Self:
         """Start drawing."""
@@ -52,10 +66,7 @@ class SweepProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop drawing, free the line, and say what went wrong over the whole run."""
-        try:
-            self._bar.stop()
-        except OSError:
-            self._is_heard = False
+        self._bar.stop()
         if self._failures:
             self._say(f"{len(self._failures)} of {self._ended} launches of this run failed:")
             for failure in self._failures:
@@ -108,13 +119,7 @@ class SweepProgress:
         self._say(f"pruned  {label}  {reason}")
 
     def _say(self, text: str) -> None:
-        """Print a line; a stderr that nobody reads any more must not end a sweep of hours."""
-        if not self._is_heard:
-            return
-        try:
-            self._console.print(escape(text), highlight=False, soft_wrap=True)
-        except (OSError, ValueError):
-            self._is_heard = False
+        self._console.print(escape(text), highlight=False, soft_wrap=True)
 
 
 def describe_end(row: Mapping[str, Any]) -> str:

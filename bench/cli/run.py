@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
-def _setting(flag: str, help: str, kind: Any = str) -> Any:
+
+def _setting(flag: str, help: str, kind: Any = str) -> Callable[[CommandT], CommandT]:
     """Make the option of one setting; left out, the sweep file's default holds."""
     return click.option(flag, type=kind, help=help)
 
@@ -88,7 +91,7 @@ def run(ctx: click.Context, device: str, out: Path | None, activation_checkpoint
     folder = out or Path("results") / name
     try:
         with SweepProgress(Console(stderr=True)) as progress:
-            summary = run_sweep(sweep, folder, facts, progress)
+            summary = run_sweep(sweep, folder, facts, progress, prove=True)
     except SweepInterrupted as interrupt:
         click.echo(f"interrupted; what there is lies in {folder}", err=True)
         ctx.exit(128 + (interrupt.number or 15))

@@ -83,18 +83,16 @@ def sweep(
     Example:
       bench sweep sweeps/quickstart.yaml
     """
-    from rich.console import Console
-
     from bench.cli.ending import show_end
     from bench.cli.load import load_for_device
     from bench.cli.only import trials_that_meet
-    from bench.cli.progress import SweepProgress
+    from bench.cli.progress import PatientConsole, SweepProgress
     from bench.run.driver import SweepInterrupted, run_sweep
     from bench.run.folder import repair_folder, set_folder_aside
     from bench.run.launch import Launcher
     from bench.sweep.rounds import with_rounds
 
-    messages = Console(stderr=True)
+    messages = PatientConsole(stderr=True)
     asked, facts = load_for_device(sweep_file, device)
     if rounds is not None:
         asked = with_rounds(asked, rounds)
@@ -120,6 +118,7 @@ def sweep(
                 retry_failed=retry_failed,
                 launcher=launcher,
                 time_limit_s=time_limit_s,
+                prove=True,
             )
     except SweepInterrupted as interrupt:
         why = "interrupted" if interrupt.number else f"the time limit of {time_limit_s:g} s leaves no room for a launch"

@@ -7,7 +7,7 @@ equivalence and divergence check what must hold.
 
 from bench.loop.agreement import Agreed, Agreement, GlooAgreement, SingleRankAgreement
 from bench.loop.buffered import BufferedWindow, Window
-from bench.loop.checkpoint import restore_state, save_state
+from bench.loop.checkpoint import CheckpointHook, restore_state, save_state
 from bench.loop.divergence import diverged_parameters, parameters_checksum
 from bench.loop.equivalence import batch_coupled_layers, forward_is_random, random_layers
 from bench.loop.grouping import windows
@@ -25,6 +25,7 @@ __all__ = [
     "Agreed",
     "Agreement",
     "BufferedWindow",
+    "CheckpointHook",
     "DdpGradientSync",
     "GlooAgreement",
     "GradientSync",

@@ -64,6 +64,8 @@ class AccumulationLoop:
         self.observer: Observer = observer or NoObserver()
         self.next_update = 0
         """Number of the update after the last completed one."""
+        self.micro_batches_done = 0
+        """Micro-batches of this rank in all completed windows: where its data go on after a resume."""
         self.is_inside_window = False
         """True from a window's start to its end, and after an error in between: gradients are those of a part of it."""
 
@@ -90,6 +92,7 @@ class AccumulationLoop:
             outcome, grad_norm = apply_update(plan, self.optimizer, self.precision, self.clip_norm, schedule)
             result = UpdateResult(plan, outcome, loss_sum, grad_norm, lr, loss_scale)
         self.next_update = plan.update + 1
+        self.micro_batches_done += plan.this_rank.micro_batches
         self.is_inside_window = False
         self.observer.update_end(result)
         return result

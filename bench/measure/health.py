@@ -15,7 +15,6 @@ FEW_SAMPLES = 10
 DATA_BOUND_SHARE = 0.05
 STRAGGLER_RATIO = 0.02
 SPIKY_SHARE = 0.005
-CLOCK_STEP_S = 1.0
 
 FLAG_SENTENCES: dict[str, str] = {
     "not_steady": "the warm-up reached its cap before update times settled",
@@ -30,7 +29,6 @@ FLAG_SENTENCES: dict[str, str] = {
     "alloc_retries": "the allocator had to free cached blocks and ask again: the peak was at the wall",
     "mem_unstable": "the timed part needed more memory than the memory pass; the larger is reported",
     "law_not_met": "whole updates do not take t_update + A x t_micro within 1 %",
-    "clock_step": "the wall clock was moved during the launch; durations are not affected",
 }
 """Every flag that comes from samples and counts, and what it says."""
 
@@ -57,8 +55,6 @@ class Samples:
     """Peak of the memory pass [bytes]; null where unknown."""
     timed_bytes: int | None = None
     """Peak of the timed part [bytes]; null where unknown."""
-    clock_step_s: float = 0.0
-    """How far wall and monotonic clock moved apart during the launch [s]."""
     marked: tuple[str, ...] = field(default=())
     """Flags already known, such as not_steady."""
 
@@ -75,7 +71,6 @@ def flags_of(samples: Samples) -> list[str]:
         "amp_skips": samples.updates_skipped > 0,
         "alloc_retries": bool(samples.alloc_retries),
         "mem_unstable": _exceeds(samples.timed_bytes, samples.memory_pass_bytes),
-        "clock_step": abs(samples.clock_step_s) > CLOCK_STEP_S,
     }
     flags = {flag for flag, is_raised in found.items() if is_raised} | {*samples.marked}
     assert flags <= FLAG_SENTENCES.keys(), f"a flag without a sentence: {flags - FLAG_SENTENCES.keys()}"

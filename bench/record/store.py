@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from bench.errors import StorageError
-from bench.record.atomic import read_bytes, write_atomically
+from bench.record.atomic import read_bytes, storage_error, write_atomically
 from bench.record.column_types import Column, row_faults
 from bench.record.columns import COLUMN_BY_NAME, SCHEMA_VERSION, UPDATE_COLUMN_BY_NAME
 from bench.record.parquet_file import (
@@ -56,6 +56,11 @@ class PartInfo:
         return cls(record["part"], record["sha256"], record["updates_part"], record["updates_sha256"])
 
 
+def part_name(trial_id: str, round_number: int, attempt: int) -> str:
+    """Name the file of a launch's row, relative to the results folder."""
+    return f"parts/{trial_id}-r{round_number}-a{attempt}.parquet"
+
+
 def write_part(folder: Path, row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> PartInfo:
     """Write one launch's row and update rows, durable on return; a missing key is stored as null.
 
@@ -68,16 +73,25 @@ def write_part(folder: Path, row: Mapping[str, Any], updates: Sequence[Mapping[s
     key = {name: row.get(name) for name in ("trial_id", "round", "attempt")}
     if None in key.values():
         raise ValueError(f"a part needs trial_id, round and attempt; got {key}")
-    stem = f"parts/{key['trial_id']}-r{key['round']}-a{key['attempt']}"
-    names = (f"{stem}.parquet", f"{stem}.updates.parquet")
+    name = part_name(row["trial_id"], row["round"], row["attempt"])
+    names = (name, name.removesuffix(".parquet") + ".updates.parquet")
     contents = (
         _encode([{**row, "schema_version": SCHEMA_VERSION}], COLUMN_BY_NAME, schema()),
         _encode([{**update, **key} for update in updates], UPDATE_COLUMN_BY_NAME, update_schema()),
     )
+    _make_parts_folder(folder)
     for name, content in zip(names, contents, strict=True):
         write_atomically(folder / name, content)
     hashes = [hashlib.sha256(content).hexdigest() for content in contents]
     return PartInfo(names[0], hashes[0], names[1], hashes[1])
+
+
+def _make_parts_folder(folder: Path) -> None:
+    """Make the folder of the parts, but not the results folder: where that is gone, so is the journal."""
+    try:
+        (folder / "parts").mkdir(exist_ok=True)
+    except OSError as error:
+        raise storage_error(folder / "parts", "cannot be made", error) from error
 
 
 def verify_part(folder: Path, info: PartInfo) -> None:

@@ -34,10 +34,10 @@ def render_comparison(
     color: bool = False,
 ) -> str:
     """Render a comparison in any of the formats; JSON and CSV have the baseline as their first row."""
-    if format in ("csv", "json"):
+    if format == "csv" or format == "json":
         rows = [_base_row(comparison), *(_row(comparison, one) for one in comparison.candidates)]
         head = {"forced": comparison.is_forced}
-        return render_rows(rows, COMPARE_COLUMNS, "csv" if format == "csv" else "json", head)
+        return render_rows(rows, COMPARE_COLUMNS, format, head)
     return render_people(_table(comparison), format, width, color)
 
 

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from bench.report.machines import machine_differences, machine_key
 from bench.report.points import Row, extra_axes, name_of
@@ -59,50 +59,43 @@ def configurations_of(rows: Sequence[Row]) -> list[Configuration]:
     Launches of one trial id on one kind of machine are one configuration, whichever sweep or file they come from;
     on another kind of machine, or under other software, they are another one.
     """
-    known: dict[Any, list[tuple[Any, Row]]] = {}
+    known: dict[Any, dict[Any, Row]] = {}
     machines = [machine_key(row) for row in rows]
     for row, machine in zip(rows, machines, strict=True):
-        if row["outcome"] == "ok" and all(machine != other for other, _ in known.get(row["trial_id"], ())):
-            known.setdefault(row["trial_id"], []).append((machine, row))
+        if row["outcome"] == "ok":
+            known.setdefault(row["trial_id"], {}).setdefault(machine, row)
     groups: dict[tuple[Any, Any], list[Row]] = {}
     for row, machine in zip(rows, machines, strict=True):
         # A launch that failed early does not know its machine: it belongs where nothing it knows is different.
-        like = machine if row["outcome"] == "ok" else _like_machine(row, machine, known.get(row["trial_id"], ()))
+        like = machine if row["outcome"] == "ok" else _like_machine(row, machine, known.get(row["trial_id"], {}))
         groups.setdefault((row["trial_id"], like), []).append(row)
     extra = tuple(extra_axes([group[0] for group in groups.values()]))
     return [_configuration(group, extra) for group in groups.values()]
 
 
-def _like_machine(row: Row, machine: Any, known: Sequence[tuple[Any, Row]]) -> Any:
-    return next((other for other, of in known if not machine_differences(row, of)), machine)
+def _like_machine(row: Row, machine: Any, known: Mapping[Any, Row]) -> Any:
+    return next((other for other, of in known.items() if not machine_differences(row, of)), machine)
 
 
 def _configuration(launches: Sequence[Row], extra: tuple[str, ...]) -> Configuration:
-    row = next((launch for launch in launches if launch["outcome"] == "ok"), launches[0])
-    peaks = [launch["peak_allocated_bytes"] for launch in launches if _is_ok(launch, "peak_allocated_bytes")]
+    ok = [launch for launch in launches if launch["outcome"] == "ok"]
+    peaks = [peak for launch in ok if (peak := launch.get("peak_allocated_bytes")) is not None and peak > 0]
     return Configuration(
-        row=row,
+        row=ok[0] if ok else launches[0],
         launches=tuple(launches),
         extra_axes=extra,
-        speeds=_speeds(launches),
+        speeds={_block(launch): float(speed) for launch in ok if _is_speed(speed := launch.get("valid_tokens_per_s"))},
         peak_bytes=max(peaks, default=None),
-        fault=_fault(launches),
+        fault=None if len(ok) == len(launches) else _fault(launches),
     )
 
 
-def _is_ok(launch: Row, column: str) -> bool:
-    value = launch.get(column)
-    return launch["outcome"] == "ok" and value is not None and math.isfinite(value) and value > 0
+def _is_speed(value: Any) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value) and value > 0
 
 
-def _speeds(launches: Sequence[Row]) -> dict[Block, float]:
-    return {
-        (launch.get("source"), launch.get("sweep"), launch.get("hostname"), launch.get("round")): float(
-            launch["valid_tokens_per_s"]
-        )
-        for launch in launches
-        if _is_ok(launch, "valid_tokens_per_s")
-    }
+def _block(launch: Row) -> Block:
+    return (launch.get("source"), launch.get("sweep"), launch.get("hostname"), launch.get("round"))
 
 
 def _fault(launches: Sequence[Row]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from bench.report.people import clean
@@ -11,6 +12,7 @@ from bench.report.points import Row
 SOFTWARE = ("torch_version", "cuda_version", "cudnn_version", "nccl_version", "driver_version", "measurement_version")
 _GPU, _CPU = ("device", "gpu_name"), ("device", "cpu_model", "cpu_count")
 _GPU_KEY, _CPU_KEY = _GPU + SOFTWARE, _CPU + SOFTWARE
+_get_gpu_key, _get_cpu_key = itemgetter(*_GPU_KEY), itemgetter(*_CPU_KEY)
 
 WORK = ("model", "parameters_unique", "seq_len", "data_source", "corpus_hash")
 """What must be equal for tokens of two rows to be the same work, the global batch aside."""
@@ -26,7 +28,12 @@ def machine_key(row: Row) -> tuple[Any, ...]:
 
     A launch that failed early may not know; its missing values stay None.
     """
-    return tuple([row.get(name) for name in (_CPU_KEY if row.get("device") == "cpu" else _GPU_KEY)])
+    is_cpu = row.get("device") == "cpu"
+    try:
+        key: tuple[Any, ...] = (_get_cpu_key if is_cpu else _get_gpu_key)(row)
+    except KeyError:  # a row made by hand need not have every column
+        return tuple(row.get(name) for name in (_CPU_KEY if is_cpu else _GPU_KEY))
+    return key
 
 
 def differences(one: Row, other: Row, names: Sequence[str]) -> list[str]:

@@ -18,18 +18,20 @@ import pyarrow.compute as pc
 from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.launches import launches_of
+from bench.report.law import fit_laws
 from bench.report.page_chart import chart_script, chart_spec
 from bench.report.page_data import PageRow, chart_points, entry, page_rows
 from bench.report.people import clean, distinct
 from bench.report.phrases import hours_text, tokens_text
 from bench.report.plots import draw_plots
-from bench.report.points import Row, facts_of
+from bench.report.points import Row, extra_axes, facts_of, name_of
 from bench.report.recommend import Question, Recommendation, recommend
 from bench.report.reproduce import sweep_file_lines, torchrun_lines
 from bench.units import format_bytes, format_rate
 
 _MOST_ROWS = 400
 """Configurations in the page; where there are more, the best and one of each reason are kept."""
+_MOST_LAWS = 12
 _FIGURES = ("heat-map", "scaling", "memory-breakdown", "energy")
 _MOST_LAUNCHES_DRAWN = 3000
 _FACTS = (
@@ -81,7 +83,8 @@ def build_page(table: pa.Table, question: Question | None = None, interactive: b
     result, no_answer = _answer(launches, question or Question())
     rows = page_rows(configurations, result)
     shown = _summarised(rows)
-    full = _full_launches(table, shown)
+    some = _only(table, shown)
+    full = _full_launches(some, shown)
     entries = [entry(row, full.get(id(row), row.configuration.launches)) for row in shown]
     script = chart_script() if interactive else None
     points = chart_points(shown)
@@ -92,9 +95,10 @@ def build_page(table: pa.Table, question: Question | None = None, interactive: b
     }
     body = [
         _head(result, no_answer, launches),
-        _chart(table, script is not None, bool(points)),
+        _chart(some, script is not None, bool(points)),
         _table_html(rows, shown, entries),
         _failures(configurations),
+        _laws(launches),
         _figures(table),
         _reproduce(result),
         _machine(table),
@@ -120,11 +124,14 @@ def _summarised(rows: Sequence[PageRow]) -> list[PageRow]:
     return shown
 
 
-def _full_launches(table: pa.Table, shown: Sequence[PageRow]) -> dict[int, list[Row]]:
-    """Read all columns of the launches that are shown, and of no others."""
+def _only(table: pa.Table, shown: Sequence[PageRow]) -> pa.Table:
     trials = {row.configuration.row["trial_id"] for row in shown}
-    some = table.filter(pc.is_in(table.column("trial_id"), value_set=pa.array(sorted(trials))))
-    by_launch: dict[tuple[Any, ...], Row] = {_launch_key(row): row for row in some.to_pylist()}
+    return table.filter(pc.is_in(table.column("trial_id"), value_set=pa.array(sorted(trials))))
+
+
+def _full_launches(table: pa.Table, shown: Sequence[PageRow]) -> dict[int, list[Row]]:
+    """Find the whole rows, all columns, of the launches that are shown."""
+    by_launch: dict[tuple[Any, ...], Row] = {_launch_key(row): row for row in table.to_pylist()}
     return {
         id(row): [by_launch.get(_launch_key(launch), launch) for launch in row.configuration.launches] for row in shown
     }
@@ -243,6 +250,25 @@ def _failures(configurations: Sequence[Configuration]) -> str:
     if len(reasons) > 40:
         lines.append(f"<li>and {len(reasons) - 40:,} further reasons</li>")
     return f"<h2>What did not run, and why</h2><ul>{''.join(lines)}</ul>"
+
+
+def _laws(launches: Sequence[Row]) -> str:
+    """Say what the two-point law says of counts that were not measured, and where it fails."""
+    laws = fit_laws(launches) if len(launches) <= _MOST_LAUNCHES_DRAWN else []
+    if not laws:
+        return ""
+    extra = extra_axes([law.row for law in laws])
+    lines = []
+    for law in laws[:_MOST_LAWS]:
+        steps = ", ".join(map(str, law.steps))
+        name = name_of({**law.row, "accumulation_steps": "A"}, extra)
+        fails = f" <b>Fails:</b> {_safe('; '.join(law.failures))}." if law.failures else ""
+        lines.append(f"<li>{_safe(name)}, measured at A = {steps}: {_safe(law.sentence())}.{fails}</li>")
+    more = f"<li>and {len(laws) - _MOST_LAWS} more</li>" if len(laws) > _MOST_LAWS else ""
+    return (
+        "<h2>Other accumulation counts: predicted, not measured</h2><p class=quiet>An update takes a fixed part and "
+        f"one part per micro-step; A: accumulation steps.</p><ul>{''.join(lines)}{more}</ul>"
+    )
 
 
 def _figures(table: pa.Table) -> str:

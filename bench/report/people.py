@@ -99,7 +99,11 @@ def chosen_table(rows: Sequence[Row], names: Sequence[str]) -> PeopleTable:
 
 def axis_names(rows: Sequence[Row]) -> list[str]:
     """Name the configuration columns that take more than one value, micro-batch and accumulation aside."""
-    return [name for name in _AXES if name not in _NOT_AN_AXIS and len(distinct(rows, name)) > 1]
+    return [name for name in _AXES if name not in _NOT_AN_AXIS and _varies(rows, name)]
+
+
+def _varies(rows: Sequence[Row], name: str) -> bool:
+    return len({row.get(name) for row in rows} - {None}) > 1
 
 
 def distinct(rows: Sequence[Row], name: str) -> list[Any]:

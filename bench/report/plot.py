@@ -12,7 +12,7 @@ from bench.errors import BenchError
 from bench.report.figure import framed, house_style, save
 from bench.report.frontier import pareto_frontier
 from bench.report.plot_axes import set_axes
-from bench.report.plot_marks import draw_frontier, draw_legend, draw_mode
+from bench.report.plot_marks import draw_frontier, draw_legend, draw_mode, draw_wall
 from bench.report.plot_names import draw_names
 from bench.report.plot_style import MODE_COLORS
 from bench.report.plot_words import finding, footnotes, second_finding
@@ -60,6 +60,7 @@ def _draw(points: Sequence[Point], rows: Sequence[Row]) -> Figure:
     figure, room = framed(title, second_finding(frontier), rows, footnotes(rows, points))
     axes = figure.add_axes(room)
     size = set_axes(axes, points, rows)
+    draw_wall(axes, points, rows, size)
     draw_frontier(axes, frontier, size)
     for mode in dict.fromkeys([*MODE_COLORS, *(point.amp_mode for point in points)]):
         draw_mode(axes, [point for point in points if point.amp_mode == mode], frontier, size)

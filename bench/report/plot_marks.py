@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from bench.report.plot_style import INK, MODE_COLORS, MODE_MARKERS, OTHER_COLOR, OTHER_MARKER, QUIET
-from bench.report.points import Point
+from bench.report.plot_style import INK, MODE_COLORS, MODE_MARKERS, OTHER_COLOR, OTHER_MARKER, QUIET, WALL
+from bench.report.points import Point, Row
+from bench.units import format_bytes
+
+_NEAR = 2.5
+"""The capacity is drawn where it is at most this many times the largest peak."""
 
 
 def draw_frontier(axes: Axes, frontier: Sequence[Point], size: int) -> None:
@@ -17,6 +21,28 @@ def draw_frontier(axes: Axes, frontier: Sequence[Point], size: int) -> None:
     across = [*(point.memory_bytes / size for point in frontier), right]
     up = [*(point.speed for point in frontier), frontier[-1].speed]
     axes.plot(across, up, drawstyle="steps-post", color=QUIET, linewidth=1.1, zorder=2, solid_joinstyle="miter")
+
+
+def draw_wall(axes: Axes, points: Sequence[Point], rows: Sequence[Row], size: int) -> None:
+    """Draw the device's capacity where it is near: right of it everything is out of memory."""
+    capacities = [row.get("device_capacity_bytes") for row in rows if row.get("device") == "cuda"]
+    capacity = min((value for value in capacities if value), default=None)
+    if capacity is None or capacity > _NEAR * max(point.memory_bytes for point in points):
+        return
+    axes.set_xlim(right=max(axes.get_xlim()[1], 1.04 * capacity / size))
+    axes.axvline(capacity / size, color=WALL, linewidth=1.4, linestyle=(0, (4, 3)), zorder=2)
+    axes.annotate(
+        f"capacity {format_bytes(capacity)}",
+        (capacity / size, 0.02),
+        xycoords=("data", "axes fraction"),
+        xytext=(-4, 0),
+        textcoords="offset points",
+        rotation=90,
+        ha="right",
+        va="bottom",
+        fontsize=8.5,
+        color=WALL,
+    )
 
 
 def draw_mode(axes: Axes, points: Sequence[Point], frontier: Sequence[Point], size: int) -> None:

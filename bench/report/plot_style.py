@@ -9,6 +9,7 @@ MODE_COLORS = {"fp32": "#0072B2", "tf32": "#E69F00", "bf16": "#009E73", "fp16": 
 MODE_MARKERS = {"fp32": "o", "tf32": "s", "bf16": "^", "fp16": "D"}
 OTHER_COLOR, OTHER_MARKER = "#56B4E9", "v"
 
+WALL = "#D55E00"
 INK, QUIET, FAINT = "#1f2328", "#59636e", "#d1d9e0"
 
 RC: Any = {  # matplotlib types the keys as 400 literals

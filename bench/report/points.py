@@ -80,7 +80,8 @@ def absent_of(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 def extra_axes(rows: Sequence[Row]) -> list[str]:
     """Name the columns that a name must tell besides AMP mode, micro-batch and accumulation."""
-    return [name for name in axis_names(rows) if name not in ("amp_mode", "hostname")]
+    # The global batch follows from the cut and the ranks, which are named.
+    return [name for name in axis_names(rows) if name not in ("amp_mode", "hostname", "global_batch_size")]
 
 
 def _drawable(value: Any) -> bool:

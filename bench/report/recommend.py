@@ -9,6 +9,7 @@ from typing import Literal
 from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.fit import HEADROOM, Fit, fit_of
+from bench.report.launches import paused_collector
 from bench.report.machines import TRAINING, WORK, differences, machine_differences, machine_key
 from bench.report.phrases import between, percent
 from bench.report.points import Row
@@ -98,6 +99,11 @@ def recommend(rows: Sequence[Row], question: Question) -> Recommendation:
         BenchError: The question has no single answer in these rows: no or several global batches, unlike machines,
             different work, or nothing that could be chosen; says which.
     """
+    with paused_collector():
+        return _recommend(rows, question)
+
+
+def _recommend(rows: Sequence[Row], question: Question) -> Recommendation:
     configurations = configurations_of(rows)
     batch = _global_batch(rows, question.global_batch_size)
     fits = {id(one): fit_of(one.launches, question.headroom) for one in configurations}
@@ -224,7 +230,7 @@ def _why_not(choice: Configuration, one: Configuration, verdict: SpeedVerdict) -
     if verdict.ratio_low is not None and verdict.ratio_high is not None:
         sure = f" ({between(verdict.ratio_low, verdict.ratio_high)})"
     else:
-        sure = f" ({verdict.note})"
+        sure = " (one round, no interval)" if verdict.rounds == 1 else f" ({verdict.note})"
     return f"{percent(verdict.ratio)} speed{sure}{memory}"
 
 
@@ -234,7 +240,8 @@ def _caveats(
     caveats = []
     rivals = [other for other in others if other.standing in ("tie", "open")]
     if len(choice.speeds) < 2:
-        close = f": {len(rivals)} others may be as fast" if rivals else ""
+        fast = f"{len(rivals)} others" if len(rivals) > 1 else "another one"
+        close = f": {fast} may be as fast" if rivals else ""
         caveats.append(
             f"measured in one round, so launch-to-launch spread is unknown and no interval can be given{close}. "
             f"Measure in 3 or more rounds (measure.rounds) before a long run."

@@ -57,7 +57,7 @@ def render(
         frame = frame.select(list(columns))
     names = list(columns) or [str(name) for name in (frame.column_names if isinstance(frame, pa.Table) else frame)]
     rows = rows_of(frame)
-    if format in ("csv", "json"):
+    if format == "csv" or format == "json":
         return render_rows(rows, names, format)
     return render_people(chosen_table(rows, columns) if columns else people_table(rows), format, width, color)
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from bench.errors import LockedError, StorageError
 from bench.record.journal import Journal
+from bench.record.store import part_name
 from bench.run.conditions import memory_conditions
 from bench.run.folder import check_header, keep_inputs, make_folder, make_header
+from bench.run.gpu_release import wait_for_release
 from bench.run.interrupts import Interrupts
 from bench.run.launch import Launcher
 from bench.run.lock import hold
 from bench.run.paths import SweepPaths
+from bench.run.proofs import Proofs
 from bench.run.pruning import Lessons
 from bench.run.recording import Record, row_of
 from bench.run.schedule import Place, PlannedLaunch, next_launch, places
@@ -28,8 +31,8 @@ from bench.run.watchdog import LaunchLimits
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.trial import Search, Skipped, Sweep, Trial
 
-_PROBES_OF_A_SEARCH = 4
-"""Launches that a search is expected to take: two for a line, the limit, and the size after it."""
+_PROBES_OF_A_SEARCH = 5
+"""Launches that a search is expected to take: three for a line, the limit, and the size after it."""
 _CLOCK_STEP_S = 1.0
 """How far wall clock and monotonic clock may move apart during a launch [s]."""
 
@@ -97,6 +100,7 @@ def run_sweep(
     retry_failed: bool = False,
     launcher: Launcher | None = None,
     time_limit_s: float | None = None,
+    prove: bool = False,
 ) -> SweepSummary:
     """Run what is missing of a sweep, of the trials that `only` selects, into a folder and rebuild its tables.
 
@@ -109,6 +113,7 @@ def run_sweep(
         retry_failed: run failed, timed-out, hung and killed launches again.
         launcher: starts the ranks.
         time_limit_s: no launch starts that may not end within so many seconds from now.
+        prove: prove the accumulation of each configuration before its first launch, for the columns of its rows.
 
     Raises:
         SweepFileError: two points of the sweep are the same trial.
@@ -126,7 +131,9 @@ def run_sweep(
         if journal.torn_bytes:
             progress.note(f"cut an unfinished last line of {paths.journal} ({journal.torn_bytes} bytes)")
         record = Record(paths, sweep.name, journal, lock)
-        run = _Run(sweep, points, paths, facts, record, launcher or Launcher(), progress, interrupts, deadline_s)
+        launcher = launcher or Launcher()
+        run = _Run(sweep, points, paths, facts, record, launcher, progress, interrupts, deadline_s)
+        run.proofs = Proofs(paths, launcher, interrupts) if prove else None
         run.prepare()
         return run.finish_with_tables(only, retry_failed)
 
@@ -159,6 +166,8 @@ class _Run:
         self._trials = {trial.trial_id: trial for point in points for trial in _trials_of(point)}
         self._lessons = Lessons(self._trials.values(), None)
         self._launched = 0
+        self.proofs: Proofs | None = None
+        """Proves the accumulation of each configuration; None when nobody asked."""
 
     def prepare(self) -> None:
         """Agree with what is in the folder, put right what was cut off, and say what is planned."""
@@ -200,7 +209,8 @@ class _Run:
             raise  # the folder is not to be written any more
         except BaseException:
             if not self._interrupts.hurry:
-                self._write_tables()
+                with suppress(Exception):  # what ended the run is what must be said
+                    self._write_tables()
             raise
         pruned = self._write_tables()
         outcomes = self._record.history.count_outcomes()
@@ -224,14 +234,23 @@ class _Run:
                 self._interrupts.suspend()
             if not self._time_for(launch):
                 raise SweepInterrupted(None, left)
-            row = self._run_launch(launch)
+            row = self._run_launch(self._with_unused_files(launch))
             retry_failed = False  # what fails again is left to the next run: a sweep never loops
             if row["outcome"] == "interrupted":
                 raise SweepInterrupted(self._interrupts.number, left)
 
+    def _with_unused_files(self, launch: PlannedLaunch) -> PlannedLaunch:
+        """Number a launch past every part in the folder, also those that the journal knows nothing of any more."""
+        while (self._paths.folder / part_name(launch.trial.trial_id, launch.round, launch.attempt)).exists():
+            launch = replace(launch, attempt=launch.attempt + 1)
+        return launch
+
     def _run_launch(self, launch: PlannedLaunch) -> dict[str, Any]:
         """Run one launch and make its row last: nothing is claimed before it is safe."""
         config, measure = launch.trial.config, self._sweep.spec.measure
+        proof: dict[str, Any] = {}
+        if self.proofs is not None:
+            proof = self.proofs.for_trial(launch.trial, self._progress.waiting, self._seconds_left())
         files = self._paths.launch(launch.trial.trial_id, launch.round, launch.attempt)
         if files.folder.exists():  # left by a launch that the journal does not know: nothing of it may be read
             shutil.rmtree(files.folder)
@@ -255,9 +274,12 @@ class _Run:
         limits = LaunchLimits(measure.start_timeout_s, measure.timeout_s, measure.stall_timeout_s, self._seconds_left())
         end = self._launcher.run(files, ranks, limits, self._progress.waiting, self._interrupts)
         row, updates = row_of(self._sweep.name, launch, end, started.isoformat(timespec="seconds"))
+        row |= proof
         if abs(_clocks() - clocks) > _CLOCK_STEP_S:
             row["flags"] = sorted({*row["flags"], "clock_step"})
         self._record.finish(row, updates)
+        if config.device == "cuda":
+            wait_for_release(end.pids)
         recorded = self._record.history.last((launch.trial.trial_id, launch.round))
         assert recorded is not None, "it was just recorded"
         self._lessons.learn(recorded, recorded["machine"])

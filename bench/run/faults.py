@@ -1,6 +1,6 @@
 """Faults on purpose, for the tests: `BENCH_FAULTS` names a file of faults, one a line, such as `forward:3:oom`.
 
-A line is `[trial_id/]point[@rank]:nth:action[=value]`: at the nth visit of a point, counted from 1, the rank misbehaves.
+A line is `[trial_id/]point[@rank]:nth:action[=value]`: at the nth visit of a point, from 1, the rank misbehaves.
 Points are the phases of a launch; `capacity:1:bytes=N` plants a memory of N bytes. A file, since the fork server's
 environment is fixed at its start. Without the variable nothing here runs.
 """
@@ -78,6 +78,13 @@ def _chatter() -> None:
         time.sleep(0.01)
 
 
+def _flood() -> None:
+    """Print megabytes without end and get nowhere."""
+    while True:
+        os.write(1, b"x" * 999 + b"\n")
+        time.sleep(0.0001)
+
+
 def _deaf_sleep() -> None:
     """Hang, deaf to everything that can be ignored."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -114,6 +121,7 @@ ACTIONS: dict[str, Callable[[], None]] = {
     "diverge": _diverge,
     "stop": _stop,
     "chatter": _chatter,
+    "flood": _flood,
     "deaf": _deaf_sleep,
     "block": _block_in_collective,
     "leave_child": _leave_a_child,

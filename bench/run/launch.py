@@ -55,6 +55,8 @@ class LaunchEnd:
     """From the request to the reaped exit of the last process [s]."""
     flags: tuple[str, ...] = ()
     """What was unusual: suspended, started_by_spawn."""
+    pids: tuple[int, ...] = ()
+    """Process ids that the ranks had."""
 
 
 class Launcher:
@@ -221,6 +223,7 @@ class _Launch:
     def result(self, ranks: Sequence[int], seconds: float) -> LaunchEnd:
         """State how it ended, and let go of the processes."""
         ends = []
+        pids = tuple(process.pid for process in self.processes.values() if process.pid is not None)
         for rank in ranks:
             process = self.processes.get(rank)
             code = None if process is None else process.exitcode
@@ -238,7 +241,7 @@ class _Launch:
                     _read_stacks(self.paths, rank),
                 )
             )
-        return LaunchEnd(tuple(ends), self.stopped, seconds, tuple(self.flags))
+        return LaunchEnd(tuple(ends), self.stopped, seconds, tuple(self.flags), pids)
 
     def _ended_badly(self, rank: int) -> bool:
         """Tell whether an ended rank failed, or left without a result: its peers wait for it in vain."""

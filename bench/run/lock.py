@@ -56,7 +56,10 @@ class FolderLock:
 
         Raises:
             LockedError: somebody else took it over, as after a long pause of this process.
+            StorageError: the folder is gone.
         """
+        if not self._path.parent.is_dir():
+            raise StorageError(f"{self._path.parent} is gone: somebody deleted or moved it while this sweep ran.")
         if _read(self._path) != self._lease:
             raise LockedError(f"{self._path.parent} was taken over by another sweep while this one was paused.")
         if time.monotonic() - self._renewed_s > _RENEW_S:

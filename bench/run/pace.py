@@ -139,10 +139,10 @@ class Pace:
         return max(1, math.ceil(samples / self._samples_per_update))
 
     def _shortened(self, accumulation_steps: int) -> int:
-        """Shorten windows where three whole updates, and as much warm-up, would take longer than the timed part may."""
+        """Shorten windows where three whole updates, and as much warm-up, would take longer than the preset allows."""
         if self._preset is None or not self.by_micro_steps:
             return accumulation_steps
-        affordable_s = self._preset.stop.seconds_at_most / (2 * WHOLE_UPDATES)
+        affordable_s = self._preset.whole_updates_s / (2 * WHOLE_UPDATES)
         if self._update_s <= affordable_s:
             return accumulation_steps
         return max(FEWEST_MICRO_STEPS, math.floor(accumulation_steps * affordable_s / self._update_s))

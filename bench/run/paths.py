@@ -42,6 +42,15 @@ class SweepPaths:
         """Held by the sweep that writes here."""
         return self.folder / ".lock"
 
+    @property
+    def proofs(self) -> Path:
+        """The checklists of every configuration, each proved once."""
+        return self.folder / "proofs.json"
+
+    def proof(self, key: str) -> LaunchPaths:
+        """Name the files of one proof."""
+        return LaunchPaths(self.folder / "logs" / f"proof-{key}")
+
     def launch(self, trial_id: str, round_number: int, attempt: int) -> LaunchPaths:
         """Name the files of one launch."""
         return LaunchPaths(self.folder / "logs" / f"{trial_id}-r{round_number}-a{attempt}")
@@ -57,6 +66,11 @@ class LaunchPaths:
     def trial_file(self) -> Path:
         """What is asked: driver to ranks."""
         return self.folder / "trial.json"
+
+    @property
+    def proof_file(self) -> Path:
+        """What is to be proved, where the launch is a proof and no trial."""
+        return self.folder / "proof.json"
 
     @property
     def rendezvous(self) -> Path:

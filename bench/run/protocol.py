@@ -9,7 +9,6 @@ inside the timed part or shortly before it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -47,8 +46,6 @@ class Observations:
     """Held-out loss per valid token over all ranks before update `quality_updates` [nats/token]; None without."""
     pace: Pace
     """What decided the length of warm-up and timed part."""
-    clock_step_s: float
-    """How far the wall clock was moved against the monotonic clock during the launch [s]."""
 
     def part(self, name: PartName) -> Iterator[Part]:
         """Give the parts of this name; those named timed are its segments."""
@@ -88,7 +85,7 @@ class _Launch:
         self._quality_update = bench.trial.measure.quality_updates or None
 
     def run(self) -> Observations:
-        bench, clock_offset_s = self._bench, _clock_offset_s()
+        bench = self._bench
         self._run_first()
         bench.feed.want_full_rows()
         for _ in range(MEMORY_UPDATES):
@@ -113,7 +110,6 @@ class _Launch:
             data_wait_s,
             self._validation_loss,
             pace,
-            _clock_offset_s() - clock_offset_s,
         )
 
     def _make_pace(self) -> Pace:
@@ -185,11 +181,6 @@ class _Launch:
     def _validate_when_due(self) -> None:
         if self._bench.feed.next_update == self._quality_update and self._validation_loss is None:
             self._validation_loss = validation_loss(self._bench)
-
-
-def _clock_offset_s() -> float:
-    """Read how far wall and monotonic clock are apart; durations never use the wall clock, but somebody may move it."""
-    return time.time() - time.monotonic()
 
 
 def _witness(bench: Workbench) -> AbstractContextManager[Witness]:

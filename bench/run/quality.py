@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Iterable
+from typing import Any
 
+import torch
+from torch import nn
+
+from bench.loop import Precision
+from bench.loop.window import LossSum, to_device
 from bench.run.workbench import Workbench
 from bench.workload.micro_batches import cut_window
 
 
-@torch.no_grad()
 def validation_loss(bench: Workbench) -> float | None:
     """Evaluate the held-out sequences over all ranks, each once, at the parameters as they are [nats/token].
 
@@ -28,14 +33,23 @@ def validation_loss(bench: Workbench) -> float | None:
         config.seq_len,
     )
     micro_batches = [micro_batch for micro_batch in cut if micro_batch.sequences]
-    total = torch.zeros((), dtype=torch.float64, device=loop.device)
-    bench.model.eval()
+    total = summed_loss(bench.model, loop.loss_sum, micro_batches, loop.precision, loop.device)
+    units = sum(micro_batch.unit_sum for micro_batch in micro_batches)
+    loss_sum, all_units = bench.ranks.sum([total, units])
+    return loss_sum / all_units
+
+
+@torch.no_grad()
+def summed_loss(
+    model: nn.Module, loss_sum: LossSum, micro_batches: Iterable[Any], precision: Precision, device: torch.device
+) -> float:
+    """Add up the losses of micro-batches in evaluation mode, in float64 [nats, this rank]. Waits for the device."""
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    model.eval()
     try:
         for micro_batch in micro_batches:
-            with loop.precision.autocast():
-                total += loop.loss_sum(bench.model, micro_batch.to(loop.device))
+            with precision.autocast():
+                total += loss_sum(model, to_device(micro_batch, device))
     finally:
-        bench.model.train()
-    units = sum(micro_batch.unit_sum for micro_batch in micro_batches)
-    loss_sum, all_units = bench.ranks.sum([float(total), units])
-    return loss_sum / all_units
+        model.train()
+    return float(total)

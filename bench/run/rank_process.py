@@ -25,13 +25,15 @@ _GPU_FILE = re.compile(r"/dev/nvidia\d+$")
 
 
 def run(folder: str, rank: int, parent: int) -> None:
-    """Run one rank of the launch in this folder and end the process; never returns."""
+    """Run one rank of the trial or the proof in this folder and end the process; never returns."""
     begin(folder, rank, parent)
-    code = 1
+    code, paths = 1, LaunchPaths(Path(folder))
     try:
-        from bench.run.worker import run_rank
-
-        code = 0 if run_rank(LaunchPaths(Path(folder)), rank) == "ok" else 1
+        if paths.proof_file.exists():
+            from bench.run.proof_rank import prove_rank as run_rank
+        else:
+            from bench.run.worker import run_rank
+        code = 0 if run_rank(paths, rank) == "ok" else 1
     except BaseException:
         traceback.print_exc()
     end(code)

@@ -80,6 +80,10 @@ def _guess(sizes: Sequence[int], probes: Mapping[int, Probe], low: int, high: in
         predicted += 1
     if predicted <= low:
         return low + 1
+    halfway = _index_at_most(sizes, sizes[min(predicted, len(sizes) - 1)] / 2)
+    if failed == 0 and len(probes) == 2 and halfway > low and sizes[halfway] * _APART >= sizes[low]:
+        # The smallest size often peaks elsewhere, as in the optimizer's step: a second large one draws the real line.
+        return halfway
     if predicted < high:
         return predicted
     if failed <= 1:
@@ -98,9 +102,15 @@ def _within_reach(index: int, low: int, high: int, probes_left: int) -> int:
 def _points(probes: Mapping[int, Probe]) -> list[tuple[int, int]]:
     """Pick up to three sizes with their peak bytes, largest first, far enough apart to draw a curve through."""
     measured = [(size, probe.peak_bytes) for size, probe in probes.items() if probe.fits and probe.capacity_bytes]
+    figures = sorted(((size, peak) for size, peak in measured if peak is not None), reverse=True)
+    points = _apart(figures[:-1])  # the smallest size may lie on a floor
+    return points if len(points) > 1 else _apart(figures)
+
+
+def _apart(figures: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Keep up to three, each clearly smaller than the one before: neighbours would make a curve of their rounding."""
     points: list[tuple[int, int]] = []
-    for size, peak_bytes in sorted(((size, peak) for size, peak in measured if peak is not None), reverse=True):
-        # Neighbours would make a curve of the rounding of their allocations.
+    for size, peak_bytes in figures:
         if not points or size <= _APART * points[-1][0]:
             points.append((size, peak_bytes))
     return points[:3]

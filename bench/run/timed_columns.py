@@ -36,7 +36,6 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
         alloc_retries=bench.device.allocator_counts().retries,
         memory_pass_bytes=memory_pass_bytes,
         timed_bytes=max((part.peaks.allocated_bytes or 0 for part in segments), default=0),
-        clock_step_s=observed.clock_step_s,
         marked=marked if bench.ranks.rank == 0 else (),
     )
     return {

@@ -56,7 +56,7 @@ def run_rank(paths: LaunchPaths, rank: int) -> str:
         document |= _describe(error, device, heartbeat)
         document["columns"] |= _peaks_so_far(device)
     document["time"] = time.monotonic()
-    _write(paths.rank_file(rank), document)
+    write_document(paths.rank_file(rank), document)
     return str(document["outcome"])
 
 
@@ -122,7 +122,7 @@ def _peaks_so_far(device: str) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, document: dict[str, Any]) -> None:
+def write_document(path: Path, document: dict[str, Any]) -> None:
     """Write aside, then rename: a reader sees the whole file or none."""
     aside = path.with_suffix(".part")
     with aside.open("w") as file:

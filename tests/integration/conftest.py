@@ -97,9 +97,7 @@ class Lab:
         self.faults_file.write_text("\n".join(faults))
         self.progress = Silent()
         self.progress.on_wait = on_wait
-        return run_sweep(
-            sweep, self.folder / "results", CPU, self.progress, launcher=self.launcher, **options
-        )
+        return run_sweep(sweep, self.folder / "results", CPU, self.progress, launcher=self.launcher, **options)
 
     def rows(self) -> pd.DataFrame:
         """Read results.parquet as a user would, by trial's micro-batch size."""

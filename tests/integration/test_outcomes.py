@@ -140,3 +140,20 @@ def test_rank_that_leaves_early_is_named_not_its_peer(lab: Any) -> None:
     assert row["outcome"] == "failed"
     assert row["failing_rank"] == 1
     assert "left early" in row["reason"]
+
+
+@pytest.mark.ddp
+def test_killed_rank_of_two_is_named_and_its_peer_ended(lab: Any) -> None:
+    """The peer's broken connection is not the cause, and the next trial runs."""
+
+    def two_ranks(document: dict[str, Any]) -> None:
+        document["axes"] = {"micro_batch_size": [1, 2]}
+        document["base"]["world_size"] = 2
+
+    sweep = lab.sweep(two_ranks)
+    bad = lab.trials(sweep)[0]
+    lab.run(sweep, f"{bad.trial_id}/backward@1:3:kill")
+    rows = lab.rows()
+    assert rows["outcome"].to_dict() == {1: "killed", 2: "ok"}
+    assert rows.loc[1, "failing_rank"] == 1
+    assert rows.loc[1, "signal"] == 9

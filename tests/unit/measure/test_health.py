@@ -40,7 +40,6 @@ def test_a_clean_launch_has_no_flag() -> None:
         ("amp_skips", lambda: replace(CLEAN, updates_skipped=1)),
         ("alloc_retries", lambda: replace(CLEAN, alloc_retries=1)),
         ("mem_unstable", lambda: replace(CLEAN, timed_bytes=1001)),
-        ("clock_step", lambda: replace(CLEAN, clock_step_s=-3600.0)),
         ("not_steady", lambda: replace(CLEAN, marked=("not_steady",))),
         ("precision_not_met", lambda: replace(CLEAN, marked=("precision_not_met",))),
     ],

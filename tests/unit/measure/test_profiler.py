@@ -140,3 +140,20 @@ def test_second_part_starts_from_nothing() -> None:
         profiler.update_end(applied(full_plan(0)))
         part = profiler.end()
         assert (part.name, len(part.samples)) == (name, 1)
+
+
+def test_micro_steps_are_marked_only_where_asked() -> None:
+    """Long updates: one mark per micro-step and one per update, still without a wait inside."""
+    device = FakeDevice([0.5, 0.25, 0.125, 1.0, 0.5, 0.25])
+    profiler = Profiler(device, CountingClock())
+    profiler.begin("timed", 2, by_micro_steps=True)
+    for update in range(2):
+        profiler.window_begin(full_plan(update))
+        profiler.micro_step_end()
+        profiler.micro_step_end()
+        profiler.update_end(applied(full_plan(update)))
+    assert "synchronise" not in device.calls[4:]
+    part = profiler.end()
+    assert [sample.micro_step_seconds for sample in part.samples] == [(0.5, 0.25), (1.0, 0.5)]
+    assert [sample.seconds for sample in part.samples] == [0.875, 1.75]
+    assert [sample.micro_step_seconds for sample in run_part(FakeDevice(), 2).samples] == [(), ()]

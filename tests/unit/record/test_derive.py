@@ -61,3 +61,24 @@ def test_percentiles_are_numpys(seconds):
 def test_a_rate_without_all_its_inputs_is_null(change):
     """No input, no rate; and a launch that was not ok has no speed."""
     assert derive({**ROW, **change}, [])["valid_tokens_per_s"] is None
+
+
+def test_rates_of_shortened_windows_are_those_of_full_ones():
+    """Four micro-steps ran where 32 were asked for: the optimizer step must not count eight times too often."""
+    # A micro-step of 0.5 s and an update part of 2 s: full windows take 18 s, the four-step ones took 4 s each.
+    row = {
+        **ROW,
+        "time_method": "extrapolated",
+        "accumulation_steps": 32,
+        "world_size": 2,
+        "micro_batches": 3 * 4 * 2,
+        "valid_tokens": 3 * 4 * 2 * 100,
+        "token_slots": 3 * 4 * 2 * 128,
+        "timed_s": 12.0,
+        "micro_step_s": 0.5,
+        "update_step_s": 2.0,
+    }
+    found = derive(row, timed(4.0, 4.0, 4.0))
+    assert found["valid_tokens_per_s"] == pytest.approx(32 * 2 * 100 / 18)
+    assert found["token_slots_per_s"] == pytest.approx(32 * 2 * 128 / 18)
+    assert (found["update_s_median"], found["update_s_p05"], found["update_s_p95"]) == (18.0, None, None)

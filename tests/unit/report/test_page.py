@@ -139,6 +139,18 @@ def test_a_missing_extra_is_no_error(monkeypatch):
     assert not build(ROWS).is_interactive
 
 
+def test_the_law_is_marked_as_predicted():
+    """Three accumulation counts of one micro-batch: what it says of others is no measurement; failures are said."""
+    configs = [
+        config(1000, accumulation_steps=steps, global_batch_size=8 * steps, peak_allocated_bytes=100 * steps)
+        for steps in (1, 2, 4)
+    ]
+    text = build(launches(configs), interactive=False).text
+    section = text.split("predicted, not measured</h2>")[1].split("<h2>")[0]
+    assert "fp32 8 x A, measured at A = 1, 2, 4: update = " in section
+    assert "<b>Fails:</b>" in section
+
+
 def test_details_show_every_value_and_where_launches_differ():
     """Exact bytes beside readable ones; a column without a value is left out."""
     rows = launches([config(1000, peak_allocated_bytes=9_007_199_254_740_993)], rounds=2)

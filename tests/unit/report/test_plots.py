@@ -129,6 +129,21 @@ def test_nothing_to_draw_is_said_for_each_kind(rows, tmp_path):
     assert not (tmp_path / "plots").exists()
 
 
+@pytest.mark.parametrize(("capacity", "drawn"), [(700 * 1024**2, 1), (80 * 1024**3, 0), (None, 0)])
+def test_the_wall_of_the_device_is_drawn_where_it_is_near(capacity, drawn):
+    """Right of it everything is out of memory; far away it would only waste room."""
+    from matplotlib.figure import Figure
+
+    from bench.report.plot_marks import draw_wall
+    from bench.report.points import points_of
+
+    rows = [ok_row(device="cuda", gpu_name="G", device_capacity_bytes=capacity)]
+    axes = Figure().add_subplot()
+    draw_wall(axes, points_of(rows), rows, 1024**2)
+    assert len(axes.lines) == drawn
+    assert not drawn or axes.get_xlim()[1] > 700
+
+
 def test_ticks_are_short_and_exact():
     """20 ms, not 20.0 ms."""
     assert [seconds_tick(value) for value in (0, 0.02, 1.5, 2e-6)] == ["0", "20 ms", "1.5 s", "2 us"]

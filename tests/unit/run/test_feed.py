@@ -109,3 +109,19 @@ def test_streamed_plan_says_what_is_known_before() -> None:
     assert (second.plan.micro_steps, second.plan.is_partial) == (1, True)
     list(second)
     assert second.settle().all_ranks.sequences == 2
+
+
+@pytest.mark.parametrize("mode", ["buffered", "streamed"])
+def test_shortened_windows_hold_the_first_micro_steps_of_the_full_ones(mode: str) -> None:
+    """From the next window on, also where that one was cut already; they are not partial, and may grow again."""
+    full = read(feed(mode, 0, 1, 2, 8, None), 5)
+    source = feed(mode, 0, 1, 2, 8, None)
+    assert read(source, 1) == full[:1]
+    source.shorten(2)
+    shortened = [source.next_window() for _ in range(2)]
+    assert [window.plan.is_partial for window in shortened] == [False, False]
+    batches = [[batch.inputs.tolist() for batch, _ in window] for window in shortened]
+    assert batches == [[inputs for inputs, _ in window[:2]] for window in full[1:3]]
+    assert [window.settle().all_ranks.sequences for window in shortened] == [4, 4]
+    source.shorten(3)
+    assert [len(window) for window in read(source, 2)] == [3, 3]

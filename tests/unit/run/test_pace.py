@@ -111,10 +111,10 @@ def test_noise_that_is_too_much_ends_at_the_cap_with_its_flag() -> None:
 
 def test_an_allocator_at_work_prolongs_the_warm_up() -> None:
     """Counters that changed within a part count as changed at its end."""
-    quiet, busy = Pace(preset("quick"), 1, 0.1), Pace(preset("quick"), 1, 0.1)
+    quiet, busy = Pace(preset("quick"), 1, 0.05), Pace(preset("quick"), 1, 0.05)
     changed_once = iter([1] + [1] * 100)
-    assert sum(warm_up(quiet, steady(0.1))) == 25
-    assert sum(warm_up(busy, steady(0.1), changed_once)) == 45
+    assert sum(warm_up(quiet, steady(0.05))) == 25
+    assert sum(warm_up(busy, steady(0.05), changed_once)) == 45
 
 
 @settings(deadline=None, max_examples=50)
@@ -129,7 +129,7 @@ def test_segments_are_long_enough_for_their_edges_and_end_in_time(seconds: float
         assert sum(time.seconds for time in segment) <= SEGMENT_S_AT_MOST + seconds
     total = sum(time.seconds for segment in segments for time in segment)
     least = {"quick": 1.0, "normal": 5.0, "strict": 10.0}[name]
-    most = {"quick": 10.0, "normal": 60.0, "strict": 300.0}[name]
+    most = {"quick": 5.0, "normal": 60.0, "strict": 300.0}[name]
     assert least <= total <= most + SEGMENT_S_AT_MOST
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+from bench.run.ranks import Ranks
 from benchmarks.simulate import correlated_noise
 from tests.planted_launch import Seconds, planted, row_of
 
@@ -76,6 +78,28 @@ def test_every_update_of_the_launch_is_in_the_table_once() -> None:
     assert row["warmup_updates"] == sum(update["phase"] == "warmup" for update in updates)
     assert row["valid_tokens_per_s"] == pytest.approx(TOKENS_PER_UPDATE / 0.1, rel=0.005)
     assert row["final_train_loss"] == 3.0
+
+
+class Told(Ranks):
+    """Be a rank that hears from rank 0 what the script says."""
+
+    script: Iterator[float]
+
+    def from_rank0(self, value: float) -> float:
+        """Give what rank 0 said, whatever this rank would have said."""
+        del value
+        return next(self.script)
+
+
+def test_a_rank_runs_what_rank_0_says() -> None:
+    """An estimate, then the updates of the warm-up and of the segments, each ended by 0."""
+    bench, _ = planted({"preset": "quick"}, nothing, noisy(0.1, 0.3))
+    bench.ranks = Told(0, 1, None)
+    Told.script = iter([0.1, 7, 4, 0, 5, 3, 0])
+    row, updates, observed = row_of(bench)
+    assert [len(part.samples) for part in observed.part("warmup")] == [7, 4]
+    assert [len(part.samples) for part in observed.part("timed")] == [5, 3]
+    assert (row["segments"], row["updates_attempted"], len(updates)) == (2, 8, 4 + 11 + 8)
 
 
 def test_a_transient_is_left_to_the_warm_up() -> None:

@@ -25,5 +25,6 @@ def test_one_rank_agrees_with_itself() -> None:
     alone = Ranks(0, 1, None)
     assert alone.sum([1.0, 2.0]) == [1.0, 2.0]
     assert alone.max([3.0]) == [3.0]
+    assert alone.from_rank0(5) == 5
     assert alone.agreement().world_size == 1
     alone.barrier()

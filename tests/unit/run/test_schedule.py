@@ -56,3 +56,12 @@ def test_oom_and_invalid_are_results_and_never_run_again() -> None:
     """Not even when a retry is asked for."""
     journal = [record(TRIALS[0], 0, "oom"), record(TRIALS[1], 0, "invalid")]
     assert owed_launches(TRIALS[:2], 1, journal, retry_failed=True) == []
+
+
+def test_launch_that_was_killed_by_the_kernel_is_retried_once_at_most() -> None:
+    """Its out-of-memory killer endangers the machine; another signal gets all three attempts."""
+    by_kernel = [record(TRIALS[0], 0, "killed", attempt) | {"signal": 9} for attempt in range(2)]
+    by_itself = [record(TRIALS[0], 0, "killed", attempt) | {"signal": 11} for attempt in range(2)]
+    assert len(owed_launches(TRIALS[:1], 1, by_kernel[:1], retry_failed=True)) == 1
+    assert owed_launches(TRIALS[:1], 1, by_kernel, retry_failed=True) == []
+    assert len(owed_launches(TRIALS[:1], 1, by_itself, retry_failed=True)) == 1

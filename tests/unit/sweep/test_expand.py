@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench.errors import SweepFileError
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.fields import SweepSpec
-from bench.sweep.trial import Skipped, Sweep, Trial
+from bench.sweep.trial import Search, Skipped, Sweep, Trial
 
 CPU = MachineFacts("cpu", 0)
 GPUS = MachineFacts("cuda", 8)
@@ -41,7 +41,7 @@ BASES = st.one_of(
 FACTS = st.builds(MachineFacts, st.sampled_from(["cpu", "cuda"]), st.integers(0, 4), st.booleans())
 
 
-def sweep_of(base: dict[str, Any], axes: dict[str, list[Any]], **more: Any) -> Sweep:
+def sweep_of(base: dict[str, Any], axes: dict[str, Any], **more: Any) -> Sweep:
     spec = SweepSpec.model_validate({"format": 1, "name": "s", "base": base, "axes": axes, **more})
     return Sweep("s", None, "", spec, tuple(axes), "")
 
@@ -245,3 +245,34 @@ def test_two_combinations_that_are_the_same_trial_are_a_fault() -> None:
     """Equal trials under two labels would be measured twice and compared with themselves."""
     with pytest.raises(SweepFileError, match="are the same trial"):
         expand(sweep_of({"global_batch_size": 1}, {"data": [{"corpus": "stdlib"}, {"rows": "packed"}]}), CPU)
+
+
+def test_open_micro_batch_size_is_one_search_over_the_sizes_that_divide() -> None:
+    """By growing size, none beyond the limit, each a trial as if it had been listed."""
+    base, axes = {"global_batch_size": 24}, {"amp_mode": ["fp32", "bf16"], "micro_batch_size": {"max": 8}}
+    searches = expand(sweep_of(base, axes), CPU)
+    assert [type(search) for search in searches] == [Search, Search]
+    assert searches[0].label() == "amp_mode=fp32 micro_batch_size={max: 8}"
+    sizes = [trial.config.micro_batch_size for trial in searches[0].candidates]
+    assert sizes == [1, 2, 3, 4, 6, 8]
+    listed = expand(sweep_of(base, {"amp_mode": ["fp32", "bf16"], "micro_batch_size": sizes}), CPU)
+    assert [trial for search in searches for trial in search.candidates] == listed
+
+
+def test_open_micro_batch_size_with_a_free_batch_tries_every_size() -> None:
+    """Accumulation steps are given, so every size divides."""
+    (search,) = expand(sweep_of({"accumulation_steps": 3}, {"micro_batch_size": {"max": 5}}), CPU)
+    assert [trial.config.global_batch_size for trial in search.candidates] == [3, 6, 9, 12, 15]
+
+
+def test_search_leaves_out_sizes_that_a_rule_skips_and_is_skipped_where_none_is_left() -> None:
+    """With the reason of the smallest."""
+    rule = {"when": {"micro_batch_size": [4]}, "reason": "known to fail"}
+    (search,) = expand(sweep_of({"global_batch_size": 4}, {"micro_batch_size": {"max": 4}}, skip=[rule]), CPU)
+    assert [trial.config.micro_batch_size for trial in search.candidates] == [1, 2]
+    skipped, fine = expand(
+        sweep_of({"global_batch_size": 3}, {"world_size": [2, 1], "micro_batch_size": {"max": 4}}), CPU
+    )
+    assert isinstance(skipped, Skipped)
+    assert "multiple" in skipped.reason
+    assert isinstance(fine, Search)

@@ -38,6 +38,9 @@ MOST_MESSAGES = 1
 
 MISTAKES = [
     # replace, by, line, what the message must say
+    ("micro_batch_size: [1, 2, 4]", "micro_batch_size: {max: 0}", 12, ["max = 0 is out of range", "at most 1,024"]),
+    ("micro_batch_size: [1, 2, 4]", 'micro_batch_size: {max: "9"}', 12, ["is not a whole number", "such as 256"]),
+    ("micro_batch_size: [1, 2, 4]", "micro_batch_size: {most: 9}", 12, ["a section of keys", "Write the values as a"]),
     ("seq_len: 32", "seq_length: 32", 7, ["base.seq_length is not a known key", "Did you mean seq_len?"]),
     ("seq_len: 32", "block_size: 32", 7, ["base.block_size", "Did you mean seq_len?"]),
     ("rows: ragged", "row: ragged", 6, ["base.data.row is not a known key", "Did you mean rows?"]),

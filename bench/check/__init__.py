@@ -1,0 +1,1 @@
+"""What must hold: the accumulated update is the update of one concatenated batch."""

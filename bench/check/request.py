@@ -1,0 +1,105 @@
+"""What is to be proved, as a file between the driver and a rank. No torch here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.sweep.fields import TrialConfig
+
+FORMAT = 1
+MOST_RANKS = 2
+"""Ranks that stand for any larger number."""
+
+
+@dataclass(frozen=True)
+class ProofRequest:
+    """State one configuration to prove: all that matters for the arithmetic of an update, and nothing else."""
+
+    model: str = "gpt2-nano"
+    """Preset, or `package.module:function` that builds a model."""
+    step: str | None = None
+    """`package.module:function` that trains; null for the loop of `bench`."""
+    amp_mode: str = "fp32"
+    param_dtype: str = "fp32"
+    device: str = "cpu"
+    """Where the configured precision is proved; float64 runs on the CPU."""
+    world_size: int = 1
+    """Ranks of the trial; two stand for more."""
+    window_mode: str = "buffered"
+    gradient_sync: str = "last"
+    optimizer: str = "adamw"
+    optimizer_implementation: str = "default"
+    weight_decay: float = 0.1
+    activation_checkpointing: bool = False
+    seed: int = 1337
+    working_directory: str = ""
+    """Folder the user's modules are found from; empty where there are none."""
+    time_limit_s: float = 60.0
+    """What does not end in so many seconds is not proved [s]."""
+
+    @property
+    def ranks(self) -> int:
+        """Count the processes that prove it."""
+        return min(self.world_size, MOST_RANKS)
+
+    def key(self) -> str:
+        """Name the request: 12 hexadecimal digits; the time limit and the ranks that two stand for do not matter."""
+        settings = asdict(self) | {"world_size": self.ranks}
+        del settings["time_limit_s"]
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+
+    def label(self) -> str:
+        """Write the settings that tell configurations apart, such as gpt2-mini, bf16, world size 2."""
+        parts = [self.model, self.amp_mode, f"world size {self.world_size}"]
+        if self.step is not None:
+            return f"{self.step} on {self.model}"
+        defaults = ProofRequest()
+        parts += [
+            f"{words} {getattr(self, name)}"
+            for name, words in (
+                ("param_dtype", "weights in"),
+                ("window_mode", "windows"),
+                ("gradient_sync", "gradient sync"),
+                ("optimizer", "optimizer"),
+                ("optimizer_implementation", "implementation"),
+            )
+            if getattr(self, name) != getattr(defaults, name)
+        ]
+        return ", ".join(parts + (["activation checkpointing"] if self.activation_checkpointing else []))
+
+    def write(self, path: Path) -> None:
+        """Write the file."""
+        path.write_text(json.dumps({"format": FORMAT} | asdict(self), indent=1))
+
+    @classmethod
+    def read(cls, path: Path) -> ProofRequest:
+        """Read the file.
+
+        Raises:
+            ValueError: It was written by another version of this tool.
+        """
+        document = json.loads(path.read_text())
+        if document.pop("format") != FORMAT:
+            raise ValueError(f"{path} has another format than {FORMAT}: driver and rank are of different versions")
+        return cls(**document)
+
+
+def request_of(config: TrialConfig, time_limit_s: float) -> ProofRequest:
+    """Take from a resolved trial what matters for its proof; micro-batch size and length do not."""
+    return ProofRequest(
+        model=config.model.preset,
+        amp_mode=config.amp_mode,
+        param_dtype=config.param_dtype,
+        device=config.device,
+        world_size=config.world_size,
+        window_mode=config.window_mode,
+        gradient_sync=config.gradient_sync,
+        optimizer=config.optimizer.name,
+        optimizer_implementation=config.optimizer.implementation,
+        weight_decay=config.optimizer.weight_decay,
+        activation_checkpointing=config.activation_checkpointing,
+        time_limit_s=time_limit_s,
+    )

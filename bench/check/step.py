@@ -1,0 +1,108 @@
+"""A training step as the proof calls it: ours, or the user's own through a small protocol.
+
+A step is a function that trains a model in place and names what it can do by its parameters:
+
+    def step(model, optimizer, micro_batches): ...                          one window, called once per window
+    def step(model, optimizer, micro_batches, accumulation_steps): ...      all windows of a data set, called once
+
+`micro_batches` is a list of pairs (inputs (B, T) int64, targets (B, T) int64), -100 ignored. A step that also names
+`clip_norm` is to clip, and one that names `schedule` is to step it; infinity does not clip.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from bench.check.oracle import Batch
+from bench.errors import BenchError
+
+_REQUIRED = ("model", "optimizer", "micro_batches")
+_OPTIONAL = ("accumulation_steps", "clip_norm", "schedule")
+
+
+@dataclass(frozen=True)
+class Step:
+    """Hold a training step and what it takes."""
+
+    function: Callable[..., Any]
+    takes: frozenset[str]
+    """Which of accumulation_steps, clip_norm and schedule it names."""
+
+    def train(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        micro_batches: list[Batch],
+        accumulation_steps: int,
+        clip_norm: float = math.inf,
+        schedule: LRScheduler | None = None,
+    ) -> None:
+        """Train on a whole data set, by one call or by one call per window."""
+        options: dict[str, Any] = {}
+        if "clip_norm" in self.takes:
+            options["clip_norm"] = clip_norm
+        if "schedule" in self.takes:
+            options["schedule"] = schedule
+        if "accumulation_steps" in self.takes:
+            self.function(model, optimizer, list(micro_batches), accumulation_steps=accumulation_steps, **options)
+            return
+        for start in range(0, len(micro_batches), accumulation_steps):
+            self.function(model, optimizer, micro_batches[start : start + accumulation_steps], **options)
+
+
+def make_step(function: Callable[..., Any], name: str = "the step") -> Step:
+    """Read from a function's parameters how it is to be called.
+
+    Raises:
+        BenchError: It cannot be called as a step.
+    """
+    if not callable(function):
+        raise BenchError(f"{name} is a {type(function).__name__}, not a function. Name a function.")
+    parameters = inspect.signature(function).parameters.values()
+    named = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    takes = frozenset(_OPTIONAL).intersection(named)
+    unknown = [
+        p.name
+        for position, p in enumerate(parameters)
+        if position >= len(_REQUIRED)
+        and p.default is inspect.Parameter.empty
+        and p.name not in _OPTIONAL
+        and p.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    ]
+    if len(named) < len(_REQUIRED) or unknown:
+        raise BenchError(
+            f"{name} takes ({', '.join(named)}). It must take (model, optimizer, micro_batches), then any of "
+            f"{', '.join(_OPTIONAL)}."
+        )
+    return Step(function, takes)
+
+
+def load(reference: str, what: str) -> Any:
+    """Import `package.module:function`.
+
+    Raises:
+        BenchError: It cannot be imported; says why, in the words of the first real error.
+    """
+    module_name, colon, attribute = reference.partition(":")
+    if not colon or not module_name or not attribute:
+        raise BenchError(f"{what} = {reference} is not of the form package.module:function.")
+    try:
+        module = importlib.import_module(module_name)
+    except BaseException as error:  # the user's module may raise anything when it is imported
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise BenchError(
+            f"{what} = {reference}: {module_name} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    if not hasattr(module, attribute):
+        raise BenchError(f"{what} = {reference}: {module_name} has no {attribute}.")
+    return getattr(module, attribute)

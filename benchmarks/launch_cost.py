@@ -1,0 +1,132 @@
+"""What a launch costs beside its updates: ours, the same by spawn, and the same under torchrun.
+
+Cost = request to reaped exit, less the seconds spent in updates, of launches after the first [s]. The work is the same
+for all: a nano model, the corpus cached. Prints medians with their range, and ratios to ours.
+
+Run: python -m benchmarks.launch_cost [--launches 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.record.store import read_table, read_update_table
+from bench.run.driver import run_sweep
+from bench.run.launch import Launcher
+from bench.run.paths import LaunchPaths
+from bench.run.trial_file import TrialFile
+from bench.sweep.expand import MachineFacts, expand
+from bench.sweep.flags import sweep_from_flags
+from bench.sweep.trial import Sweep, Trial
+
+GOALS_S = {1: 0.10, 2: 0.15}
+"""Most that a launch of so many ranks may cost [s]."""
+
+_FACTS = MachineFacts("cpu", 0)
+_PROGRAM = (
+    "import os; from pathlib import Path; from bench.run.paths import LaunchPaths; "
+    "from bench.run.worker import run_rank; "
+    "raise SystemExit(run_rank(LaunchPaths(Path(os.environ['BENCH_FOLDER'])), int(os.environ['RANK'])) != 'ok')"
+)
+
+
+class _Silent:
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr)
+
+    def sweep_begin(self, launches: int, done: int, skipped: int) -> None: ...
+
+    def launch_begin(self, launch: Any) -> None: ...
+
+    def waiting(self) -> None: ...
+
+    def launch_end(self, launch: Any, row: Mapping[str, Any]) -> None: ...
+
+    def place_left_out(self, label: str, reason: str) -> None: ...
+
+
+def sweep_of(ranks: int, launches: int) -> Sweep:
+    """Ask for so many launches of one trial."""
+    config = {
+        "device": "cpu",
+        "model.preset": "gpt2-nano",
+        "global_batch_size": 4,
+        "world_size": ranks,
+        "cpu_threads_per_rank": 1,
+    }
+    measure = {"warmup_updates": 1, "updates": 5, "quality_updates": 0, "rounds": launches}
+    return sweep_from_flags(config, measure, "launch-cost")
+
+
+def costs_of_launcher(launcher: Launcher, ranks: int, launches: int) -> list[float]:
+    """Measure launches of a whole sweep; the first is left out."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "results"
+        run_sweep(sweep_of(ranks, launches + 1), folder, _FACTS, _Silent(), launcher=launcher)
+        rows = read_table(folder / "results.parquet").to_pylist()
+        updates = read_update_table(folder / "updates.parquet").to_pylist()
+    assert {row["outcome"] for row in rows} == {"ok"}, rows
+    in_updates = {
+        row["round"]: sum(update["seconds"] or 0.0 for update in updates if update["round"] == row["round"])
+        for row in rows
+    }
+    return [row["launch_s"] - in_updates[row["round"]] for row in sorted(rows, key=lambda row: row["round"])[1:]]
+
+
+def costs_of_torchrun(ranks: int, launches: int) -> list[float]:
+    """Measure the same worker under torchrun, a fresh one each time."""
+    (point,) = expand(sweep_of(ranks, 1), _FACTS)
+    assert isinstance(point, Trial)
+    costs = []
+    for number in range(launches):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            paths = LaunchPaths(folder)
+            measure = sweep_of(ranks, 1).spec.measure
+            TrialFile("torchrun", point.trial_id, number, 0, 0, point.config, measure, ranks, ()).write(
+                paths.trial_file
+            )
+            script = folder / "rank.py"
+            script.write_text(_PROGRAM)
+            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+            environment = os.environ | {"BENCH_FOLDER": str(folder)}
+            started_s = time.monotonic()
+            subprocess.run([*command, str(script)], check=True, env=environment, capture_output=True)
+            seconds = time.monotonic() - started_s
+            updates = json.loads(paths.rank_file(0).read_text())["updates"]
+            costs.append(seconds - sum(update["seconds"] or 0.0 for update in updates))
+    return costs
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--launches", type=int, default=5, help="launches of each kind")
+    launches = parser.parse_args().launches
+    print(f"load {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores; seconds per launch: median (least to most)")
+    server = Launcher()
+    for ranks, goal_s in GOALS_S.items():
+        ours = costs_of_launcher(server, ranks, launches)
+        print(_line(ranks, "fork server", ours, None) + f"  goal {goal_s:.2f}")
+        print(_line(ranks, "spawn", costs_of_launcher(Launcher("spawn"), ranks, launches), ours))
+        print(_line(ranks, "torchrun", costs_of_torchrun(ranks, launches), ours))
+
+
+def _line(ranks: int, name: str, costs: list[float], ours: list[float] | None) -> str:
+    median = statistics.median(costs)
+    text = f"{ranks} rank{'s' if ranks > 1 else ' '}  {name:<12} {median:7.3f} ({min(costs):.3f} to {max(costs):.3f})"
+    return text if ours is None else f"{text}  {median / statistics.median(ours):6.1f} x"
+
+
+if __name__ == "__main__":
+    main()

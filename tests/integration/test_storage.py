@@ -1,0 +1,369 @@
+"""Files that are damaged, full disks, lost folders: nothing valid is lost, and nothing damaged is used in silence."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bench.errors import BenchError, EnvironmentFault, LockedError, StorageError
+from bench.record.fault_points import POINTS, install
+from bench.record.journal import Journal, encode_line, read_journal
+from bench.record.store import verify_part
+from bench.run.driver import SweepInterrupted
+from bench.run.folder import repair_folder, set_folder_aside
+from bench.run.history import History
+from bench.run.launch import Launcher
+from bench.run.lock import hold
+from tests.integration import trivial
+from tests.requirements import require
+
+SWEEP = trivial.sweep_of({"seed": [0, 1], "micro_batch_size": [1, 2, 4]})
+"""Six trials."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run the sweep once; tests copy it."""
+    folder = tmp_path_factory.mktemp("finished") / "results"
+    trivial.run(SWEEP, folder)
+    return folder
+
+
+@pytest.fixture
+def folder(finished: Path, tmp_path: Path) -> Path:
+    """Give a finished sweep to be damaged."""
+    return Path(shutil.copytree(finished, tmp_path / "results"))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a disk of 256 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)]
+    mounted = os.getuid() == 0 and subprocess.run(command, capture_output=True).returncode == 0
+    require("mount", None if mounted else "only root can mount, where the container allows it")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def same_results(folder: Path, finished: Path) -> None:
+    pd.testing.assert_frame_equal(trivial.facts_of(folder), trivial.facts_of(finished))
+
+
+def refuse(point: str, number: int, visit: int = 1) -> Callable[[str], None]:
+    """Plan that the system refuses at one visit of one point."""
+    visits = 0
+
+    def hook(reached: str) -> None:
+        nonlocal visits
+        visits += reached == point
+        if reached == point and visits == visit:
+            raise OSError(number, os.strerror(number))
+
+    return hook
+
+
+def test_every_truncation_of_a_part_is_named_and_its_launch_runs_again(folder: Path, finished: Path) -> None:
+    """At every 29th byte, of the row's part and of its updates' part."""
+    part = min((folder / "parts").glob("*-a0.parquet"))
+    updates = min((folder / "parts").glob("*.updates.parquet"))
+    for path in (part, updates):
+        whole = path.read_bytes()
+        for length in range(0, len(whole), 977):
+            shutil.rmtree(folder)
+            shutil.copytree(finished, folder)
+            path.write_bytes(whole[:length])
+            watcher = trivial.Quiet()
+            assert trivial.run(SWEEP, folder, progress=watcher).launched == 1
+            assert any(path.name in note for note in watcher.notes)
+            same_results(folder, finished)
+
+
+def test_thousand_bit_flips_of_parts_are_all_found_and_only_their_launches_run_again(
+    folder: Path, finished: Path
+) -> None:
+    """R5: no silent change. All parts are flipped over and over, forty times in one bit each for every file."""
+    chance = random.Random(20)
+    flips = 0
+    while flips < 1000:
+        for path in sorted((finished / "parts").glob("*.parquet")):
+            content = bytearray(path.read_bytes())
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+            (folder / "parts" / path.name).write_bytes(content)
+            flips += 1
+        with Journal(folder / "journal.jsonl") as journal:
+            for info in History(journal.records()).parts():
+                with pytest.raises(StorageError, match="damaged"):
+                    verify_part(folder, info)
+    assert trivial.run(SWEEP, folder).launched == 6
+    same_results(folder, finished)
+
+
+def test_missing_part_is_run_again(folder: Path, finished: Path) -> None:
+    """Somebody tidied up."""
+    next((folder / "parts").glob("*.updates.parquet")).unlink()
+    assert trivial.run(SWEEP, folder).launched == 1
+    same_results(folder, finished)
+
+
+def test_journal_cut_at_any_byte_resumes_to_the_same_end(folder: Path, finished: Path) -> None:
+    """F19: whatever a power cut left of it; what its whole lines promise is kept."""
+    whole = (finished / "journal.jsonl").read_bytes()
+    chance = random.Random(19)
+    lengths = {0, 1, len(whole) - 1, *(chance.randrange(len(whole)) for _ in range(25))}
+    for length in sorted(lengths):
+        shutil.rmtree(folder)
+        shutil.copytree(finished, folder)
+        (folder / "journal.jsonl").write_bytes(whole[:length])
+        kept = sum(b'"kind":"launch"' in line for line in whole[:length].split(b"\n")[:-1])
+        assert trivial.run(SWEEP, folder).launched == 6 - kept
+        same_results(folder, finished)
+
+
+def test_damaged_line_stops_the_sweep_by_number_and_repair_keeps_all_others(folder: Path, finished: Path) -> None:
+    """The line's launch is run again, and the damaged journal is kept."""
+    path = folder / "journal.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    bad = max(index for index, line in enumerate(lines) if b'"kind":"launch"' in line)
+    lines[bad] = lines[bad].replace(b"launch", b"lunch!", 1)
+    path.write_bytes(b"\n".join(lines))
+    with pytest.raises(StorageError, match=rf"journal.jsonl:{bad + 1}: .*--repair"):
+        trivial.run(SWEEP, folder)
+    damaged = path.read_bytes()
+    assert str(bad + 1) in repair_folder(folder)[0]
+    assert (folder / "journal.jsonl.damaged-1").read_bytes() == damaged
+    trivial.run(SWEEP, folder)
+    same_results(folder, finished)
+    assert repair_folder(folder) == ["the journal is whole: nothing to repair"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("launch.")])
+def test_refused_write_ends_the_sweep_with_the_path_and_the_next_run_goes_on(
+    tmp_path: Path, finished: Path, point: str, number: int
+) -> None:
+    """F21 and F22: at each write, fsync and rename; what was finished before stays finished."""
+    folder = tmp_path / "results"
+    for visit in (1, 6):
+        install(refuse(point, number, visit))
+        try:
+            with pytest.raises(StorageError, match=os.strerror(number)) as refused:
+                trivial.run(SWEEP, folder)
+        finally:
+            install(None)
+        assert refused.value.exit_code == 4
+        assert str(folder) in str(refused.value)
+    trivial.run(SWEEP, folder)
+    same_results(folder, finished)
+    assert not list(folder.rglob("*.tmp"))
+
+
+def test_full_disk_ends_the_sweep_and_more_room_lets_it_go_on(small_disk: Path, tmp_path: Path) -> None:
+    """A real one. Earlier launches stay readable on the full disk."""
+    sweep = trivial.sweep_of({"seed": list(range(12)), "micro_batch_size": [1, 2, 4]})
+    folder = small_disk / "results"
+    with pytest.raises(StorageError, match="No space left on device"):
+        trivial.run(sweep, folder)
+    kept = sum(record["kind"] == "launch" for record in read_journal(folder / "journal.jsonl"))
+    assert 0 < kept < 36
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    assert trivial.run(sweep, folder).launched == 36 - kept
+    trivial.run(sweep, tmp_path / "undisturbed")
+    same_results(folder, tmp_path / "undisturbed")
+
+
+def test_rank_that_could_not_write_says_nothing_about_its_trial(tmp_path: Path) -> None:
+    """The disk was full when it printed: the launch is not recorded as failed, and runs again."""
+
+    def full(folder: Path, rank: int) -> dict[str, object]:
+        text = "[Errno 28] No space left on device"
+        return trivial.answer_of(folder, rank) | {"outcome": "failed", "error_text": text, "columns": {}}
+
+    with pytest.raises(StorageError, match="rank 0 could not write"):
+        trivial.run(SWEEP, tmp_path / "results", launcher=trivial.InstantLauncher(full))
+    assert trivial.run(SWEEP, tmp_path / "results").launched == 6
+
+
+def test_folder_that_vanishes_ends_the_sweep_and_is_not_made_anew(tmp_path: Path) -> None:
+    """F23: results written to a deleted file would be lost without a word."""
+    folder = tmp_path / "results"
+    watcher = trivial.Quiet()
+    watcher.on_begin = lambda: shutil.rmtree(folder) if len(watcher.rows) == 2 else None
+
+    def answer(launch: Path, rank: int) -> dict[str, object] | None:
+        return trivial.answer_of(launch, rank) if launch.exists() else None
+
+    with pytest.raises(StorageError, match="is gone"):
+        trivial.run(SWEEP, folder, progress=watcher, launcher=trivial.InstantLauncher(answer))
+    assert not folder.exists()
+
+
+def test_folder_that_cannot_be_written_is_refused_before_the_first_launch(tmp_path: Path) -> None:
+    """F23: mode bits do not hold root back, a read-only mount does."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    bound = os.getuid() == 0 and all(
+        subprocess.run(["mount", *command, str(folder)], capture_output=True).returncode == 0
+        for command in (["--bind", str(folder)], ["-o", "remount,bind,ro"])
+    )
+    require("mount", None if bound else "only root can mount, where the container allows it")
+    launcher = trivial.InstantLauncher()
+    try:
+        with pytest.raises(StorageError, match="Read-only file system"):
+            trivial.run(SWEEP, folder, launcher=launcher)
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+    assert launcher.launched == []
+
+
+def test_of_twenty_sweeps_at_once_exactly_one_runs(tmp_path: Path, finished: Path) -> None:
+    """F24: the others are refused and the one is not disturbed."""
+    folder = tmp_path / "results"
+    codes = []
+    children = [trivial.run_in_a_process(SWEEP, folder, plan=_wait_a_little) for _ in range(20)]
+    codes = [trivial.wait_for(child) for child in children]
+    assert sorted(codes) == [0] + [1] * 19
+    same_results(folder, finished)
+
+
+def _wait_a_little(point: str) -> None:
+    if point == "launch.spawn":
+        time.sleep(0.3)
+
+
+def test_fresh_sets_the_old_folder_aside_and_keeps_all_of_it(folder: Path, finished: Path) -> None:
+    """F30: under the time as a suffix; twice in a second under different names."""
+    aside = set_folder_aside(folder)
+    assert aside is not None
+    assert aside.name.startswith("results.")
+    assert not folder.exists()
+    same_results(aside, finished)
+    assert trivial.run(SWEEP, folder).launched == 6
+    again = set_folder_aside(folder)
+    assert again not in (None, aside)
+    assert set_folder_aside(folder) is None
+
+
+def test_fresh_does_not_take_a_folder_from_a_running_sweep(folder: Path) -> None:
+    """It is refused as a second sweep is."""
+    with hold(folder / ".lock"), pytest.raises(LockedError):
+        set_folder_aside(folder)
+    assert folder.exists()
+
+
+def test_changed_measure_is_refused_with_the_differing_key_and_changed_limits_are_not(folder: Path) -> None:
+    """F30: a limit changes no number."""
+    axes = {"seed": [0, 1], "micro_batch_size": [1, 2, 4]}
+    with pytest.raises(BenchError, match=r"measure\.updates: 1 there, 2 now"):
+        trivial.run(trivial.sweep_of(axes, updates=2), folder)
+    limits = {"timeout_s": 9.0, "start_timeout_s": 8.0, "stall_timeout_s": 7.0}
+    assert trivial.run(trivial.sweep_of(axes, **limits), folder).launched == 0
+
+
+def test_folder_of_a_newer_schema_is_refused_and_of_an_older_one_is_read(folder: Path, finished: Path) -> None:
+    """F31: what an older version did not write is taken as agreed."""
+    path = folder / "journal.jsonl"
+    header, *others = read_journal(path)
+
+    def rewrite(changed: dict[str, object]) -> None:
+        path.write_bytes(b"".join(encode_line(record) for record in (changed, *others)))
+
+    rewrite({**header, "schema_version": header["schema_version"] + 1})
+    with pytest.raises(StorageError, match="newer"):
+        trivial.run(SWEEP, folder)
+    older = {key: value for key, value in header.items() if key != "device"} | {"schema_version": 0}
+    rewrite(older)
+    assert trivial.run(SWEEP, folder).launched == 0
+    same_results(folder, finished)
+
+
+def test_trial_that_fails_every_time_is_not_run_for_ever(tmp_path: Path) -> None:
+    """F38: once in a run, three times in all."""
+
+    def fails(folder: Path, rank: int) -> dict[str, object]:
+        return trivial.answer_of(folder, rank) | {"outcome": "failed", "reason": "always", "columns": {}}
+
+    launched = []
+    for _ in range(5):
+        launcher = trivial.InstantLauncher(fails)
+        trivial.run(SWEEP, tmp_path / "results", launcher=launcher, retry_failed=True)
+        launched.append(len(launcher.launched))
+    assert launched == [6, 6, 6, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["with space", "quote'\"", "line\nbreak", "päth-日本", b"\xff\xfe".decode("utf8", "surrogateescape"), "x" * 200],
+)
+def test_odd_folder_names_work(tmp_path: Path, name: str, finished: Path) -> None:
+    """F37: spaces, quotes, newlines, other scripts, bytes that are no text, and long."""
+    folder = tmp_path / name / "results"
+    trivial.run(SWEEP, folder)
+    assert trivial.run(SWEEP, folder).launched == 0
+    same_results(folder, finished)
+
+
+def test_oom_is_learnt_once_across_resumes_and_pruned_trials_have_one_row(tmp_path: Path) -> None:
+    """The larger micro-batches of the same trial are not tried; their reason names the row that taught it."""
+
+    def small(folder: Path, rank: int) -> dict[str, object]:
+        answer = trivial.answer_of(folder, rank)
+        size = json.loads((folder / "trial.json").read_text())["config"]["micro_batch_size"]
+        return answer | {"outcome": "ok" if size < 4 else "oom", "reason": "no memory"}
+
+    base = {"global_batch_size": 64}
+    first = trivial.sweep_of({"micro_batch_size": [2, 4]}, base, rounds=2)
+    trivial.run(first, tmp_path / "results", launcher=trivial.InstantLauncher(small))
+    more = trivial.sweep_of({"micro_batch_size": [2, 4, 8, 16, 32, 64]}, base, rounds=2)
+    launcher = trivial.InstantLauncher(small)
+    summary = trivial.run(more, tmp_path / "results", launcher=launcher)
+    assert summary.pruned == 3
+    assert summary.launched == 2, "at one accumulation step it may fit: it is tried in both rounds"
+    table = pd.read_parquet(tmp_path / "results" / "results.parquet")
+    pruned = table[table["outcome"] == "pruned"]
+    assert pruned["micro_batch_size"].tolist() == [8, 16, 32]
+    assert pruned["round"].isna().all()
+    taught_by = table[(table["micro_batch_size"] == 4)]["trial_id"].iloc[0]
+    assert all(f"trial {taught_by}" in reason for reason in pruned["reason"])
+
+
+def test_time_limit_starts_no_launch_that_cannot_end(tmp_path: Path) -> None:
+    """What is left runs next time."""
+    with pytest.raises(SweepInterrupted) as interrupted:
+        trivial.run(SWEEP, tmp_path / "results", time_limit_s=1e-9)
+    assert interrupted.value.number is None
+    assert interrupted.value.left == 6
+    assert trivial.run(SWEEP, tmp_path / "results", time_limit_s=600).launched == 6
+
+
+def test_no_process_left_to_start_names_the_limit(tmp_path: Path) -> None:
+    """F33: by file descriptors, in a process of its own; the number of processes does not bind root."""
+
+    class Limited(trivial.Quiet):
+        def launch_begin(self, launch: object) -> None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            launcher = Launcher(rank_function=trivial.run_rank, preload=())
+            trivial.run(SWEEP, tmp_path / "results", launcher=launcher, progress=Limited())
+        except EnvironmentFault as fault:
+            code = 0 if "ulimit -n" in str(fault) else 2
+        finally:
+            os._exit(code)
+    assert trivial.wait_for(pid) == 0
+    assert trivial.run(SWEEP, tmp_path / "results").launched == 6

@@ -1,0 +1,225 @@
+"""Sweeps of trials that take milliseconds, for tests of what the driver does: real driver, real files, no torch.
+
+Either in this process, with a launcher that writes the ranks' answers itself, or in processes of its own, where the
+driver can be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench.record.fault_points import install, reach
+from bench.run import rank_process
+from bench.run.driver import SweepInterrupted, SweepSummary, run_sweep
+from bench.run.interrupts import Interrupts
+from bench.run.launch import LaunchEnd, Launcher
+from bench.run.outcome import RankEnd
+from bench.run.paths import LaunchPaths
+from bench.run.watchdog import Stopped
+from bench.sweep.check import check_document
+from bench.sweep.expand import MachineFacts
+from bench.sweep.trial import Sweep
+
+CPU = MachineFacts("cpu", 0)
+OUTCOMES = ("ok", "ok", "ok", "failed", "invalid")
+
+
+def sweep_of(axes: Mapping[str, Any], base: Mapping[str, Any] | None = None, **measure: Any) -> Sweep:
+    """Make a sweep from its axes; its corpus is tiny and made up."""
+    document = {
+        "format": 1,
+        "name": "trivial",
+        "base": {
+            "device": "cpu",
+            "model": {"preset": "gpt2-nano"},
+            "data": {"synthetic": {"documents": 2, "mean_tokens": 4}, "rows": "ragged"},
+            "global_batch_size": 4,
+            **(base or {}),
+        },
+        "axes": dict(axes),
+        "measure": {"warmup_updates": 1, "updates": 1, "rounds": 1, **measure},
+    }
+    spec, faults = check_document(document)
+    assert spec is not None, faults
+    return Sweep(spec.name, None, "", spec, tuple(spec.axes), json.dumps(document))
+
+
+def answer_of(folder: Path, rank: int) -> dict[str, Any]:
+    """Make up what a rank says of its trial: always the same for the same trial."""
+    trial = json.loads((folder / "trial.json").read_text())
+    number = int(hashlib.sha256(trial["trial_id"].encode()).hexdigest()[:8], 16)
+    outcome = OUTCOMES[number % len(OUTCOMES)]
+    text = None if outcome == "ok" else f"made up {number}"
+    return {
+        "format": 1,
+        "rank": rank,
+        "outcome": outcome,
+        "reason": text,
+        "phase": None if outcome == "ok" else "forward",
+        "micro_batch": None,
+        "error_class": None,
+        "error_text": text,
+        "traceback": None,
+        "time": time.monotonic(),
+        "columns": {
+            "valid_tokens": number % 1000,
+            "timed_s": 0.5,
+            "final_train_loss": number / 2**32,
+            "peak_allocated_bytes": number,
+            "flags": [],
+        },
+        "updates": [{"update": 0, "phase": "timed", "seconds": 0.5, "train_loss": number / 2**32}],
+    }
+
+
+def run_rank(folder: str, rank: int, parent: int) -> None:
+    """Be one rank of a trivial trial, in a process of its own."""
+    rank_process.begin(folder, rank, parent)
+    document = answer_of(Path(folder), rank)
+    path = LaunchPaths(Path(folder)).rank_file(rank)
+    path.with_suffix(".part").write_text(json.dumps(document))
+    path.with_suffix(".part").rename(path)
+    rank_process.end(0 if document["outcome"] == "ok" else 1)
+
+
+class InstantLauncher(Launcher):
+    """Answer in place of the ranks, at once and in this process."""
+
+    def __init__(self, answer: Callable[[Path, int], dict[str, Any] | None] = answer_of) -> None:
+        super().__init__()
+        self.launched: list[str] = []
+        self._answer = answer
+
+    def warm_up(self, environment: Mapping[str, str] | None = None) -> None:
+        pass
+
+    def run(
+        self,
+        paths: LaunchPaths,
+        ranks: Sequence[int],
+        limits: Any,
+        on_wait: Callable[[], None] = lambda: None,
+        interrupts: Interrupts | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> LaunchEnd:
+        for point in ("launch.spawn", "launch.spawned", "launch.ended"):
+            reach(point)
+        on_wait()
+        self.launched.append(paths.folder.name)
+        if interrupts is not None and interrupts.number is not None:
+            ends = tuple(RankEnd(rank, None, None, None, None, True) for rank in ranks)
+            return LaunchEnd(ends, Stopped("interrupted", "the sweep was interrupted"), 0.01)
+        documents = [self._answer(paths.folder, rank) for rank in ranks]
+        ends = tuple(
+            RankEnd(rank, 0 if document is not None and document["outcome"] == "ok" else 1, document, None)
+            for rank, document in zip(ranks, documents, strict=True)
+        )
+        return LaunchEnd(ends, None, 0.01)
+
+
+@dataclass
+class Quiet:
+    """Watch a sweep and remember what was said."""
+
+    notes: list[str] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    rows: list[Mapping[str, Any]] = field(default_factory=list)
+    on_begin: Callable[[], None] = lambda: None
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def sweep_begin(self, launches: int, done: int, skipped: int) -> None:
+        self.counts = (launches, done, skipped)
+
+    def launch_begin(self, launch: Any) -> None:
+        self.on_begin()
+
+    def waiting(self) -> None:
+        pass
+
+    def launch_end(self, launch: Any, row: Mapping[str, Any]) -> None:
+        self.rows.append(row)
+
+    def place_left_out(self, label: str, reason: str) -> None:
+        self.left_out.append((label, reason))
+
+
+def run(sweep: Sweep, folder: Path, **options: Any) -> SweepSummary:
+    """Run a sweep in this process; see `InstantLauncher`."""
+    options.setdefault("launcher", InstantLauncher())
+    return run_sweep(sweep, folder, CPU, options.pop("progress", Quiet()), **options)
+
+
+def facts_of(folder: Path, *more: str) -> pd.DataFrame:
+    """Read what of a sweep's results must not depend on how often it was cut short."""
+    # By its bytes: pyarrow cannot open every path that this system can.
+    table = pd.read_parquet(io.BytesIO((folder / "results.parquet").read_bytes()))
+    names = ["trial_id", "round", "order", "outcome", "reason", "config_json", "valid_tokens", "final_train_loss"]
+    return table[[*names, "micro_batch_size", "peak_allocated_bytes", "error_text", *more]]
+
+
+def run_in_a_process(
+    sweep: Sweep,
+    folder: Path,
+    plan: Callable[[str], None] | None = None,
+    launcher: Callable[[], Launcher] | None = None,
+) -> int:
+    """Start a driver in a process of its own by fork; return its process id. It ends with 0 when the sweep is done."""
+    with warnings.catch_warnings():
+        # From 3.12 on Python warns of every fork of a process with threads, as numpy's are; the child needs none.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        install(plan)
+        run_sweep(sweep, folder, CPU, Quiet(), launcher=(launcher or InstantLauncher)())
+        code = 0
+    except SweepInterrupted:
+        code = 130
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def wait_for(pid: int, seconds: float = 60.0) -> int:
+    """Wait for a driver and give its exit code, negative for a signal."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    raise AssertionError("the driver did not end")
+
+
+def kill_at(point: str, visit: int) -> Callable[[str], None]:
+    """Plan the death of this process at one visit of one point, counted from 1."""
+    visits = 0
+
+    def hook(reached: str) -> None:
+        nonlocal visits
+        visits += reached == point
+        if reached == point and visits == visit:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return hook

@@ -1,0 +1,148 @@
+"""Public bug reports about throughput, on planted times: what is divided by what, and what is flagged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.measure import health
+from bench.record.derive import derive
+from bench.record.reduce import reduce_ranks
+from bench.run import feed as feed_module
+from bench.run.rank_columns import facts_before
+from tests.planted_launch import planted, row_of
+
+FIXED: dict[str, Any] = {"warmup_updates": 2, "updates": 20}
+
+
+@pytest.fixture(autouse=True)
+def cache_home(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def nothing(_: int) -> float:
+    """Take no time."""
+    return 0.0
+
+
+@pytest.mark.parametrize("accumulation_steps", [1, 4, 8])
+def test_tokens_of_a_window_are_divided_by_the_time_of_that_window(accumulation_steps: int) -> None:
+    """20 ms for each micro-batch of 32 tokens is 1600 tokens/s, however many a window has.
+
+    https://github.com/karpathy/nanochat/pull/175
+    https://github.com/axolotl-ai-cloud/axolotl/issues/3688
+    """
+    sizes = {"micro_batch_size": 2, "accumulation_steps": accumulation_steps}
+    bench, _ = planted(FIXED, lambda _: 0.02, nothing, global_batch_size=2 * accumulation_steps, **sizes)
+    row, _, _ = row_of(bench)
+    assert row["valid_tokens_per_s"] == pytest.approx(1600.0)
+
+
+def test_padding_counts_as_slots_and_never_as_valid_tokens() -> None:
+    """Padded and ragged rows of the same documents hold the same valid tokens in unequal slots.
+
+    https://github.com/awslabs/sockeye/issues/1073
+    https://github.com/meta-pytorch/torchtune/issues/2296
+    """
+    rows = {}
+    for kind in ("padded", "ragged"):
+        data = {"synthetic": {"documents": 300, "mean_tokens": 12}, "rows": kind}
+        rows[kind], _, _ = row_of(planted(FIXED, lambda _: 0.02, nothing, data=data)[0])
+    padded, ragged = rows["padded"], rows["ragged"]
+    assert padded["valid_tokens"] == ragged["valid_tokens"] < ragged["token_slots"] < padded["token_slots"]
+    assert padded["token_slots"] == 20 * 4 * 16
+    for row in rows.values():
+        assert row["valid_tokens_per_s"] == pytest.approx(row["valid_tokens"] / 0.8)
+        assert row["token_slots_per_s"] == pytest.approx(row["token_slots"] / 0.8)
+
+
+def test_rate_of_two_ranks_is_all_tokens_over_the_time_of_the_slower() -> None:
+    """100 tokens each, 20 ms on one and 40 ms on the other: 5000 tokens/s, not 7500; 2500 per rank.
+
+    https://github.com/InternLM/xtuner/issues/967
+    https://github.com/ultralytics/yolov5/issues/8892
+    """
+    documents = [
+        {"rank": rank, "columns": {"valid_tokens": 100, "timed_s": seconds}, "updates": []}
+        for rank, seconds in ((0, 0.02), (1, 0.04))
+    ]
+    row, updates = reduce_ranks(documents)
+    row = derive({**row, "world_size": 2, "outcome": "ok"}, updates)
+    assert row["valid_tokens_per_s"] == pytest.approx(5000.0)
+    assert row["valid_tokens_per_s_per_gpu"] == pytest.approx(2500.0)
+    assert row["timed_s_per_rank"] == [0.02, 0.04]
+
+
+def test_a_slow_first_forward_is_in_the_first_update_alone() -> None:
+    """Half a second of compilation is not in the rate.
+
+    https://github.com/ecmwf/anemoi-core/pull/1254
+    https://github.com/alpa-projects/alpa/issues/823
+    """
+    bench, _ = planted(FIXED, nothing, lambda update: 0.1 + 0.5 * (update == 0))
+    row, _, _ = row_of(bench)
+    assert row["first_update_s"] == pytest.approx(0.6)
+    assert row["valid_tokens_per_s"] == pytest.approx(640.0)
+
+
+def test_waiting_for_data_is_counted_and_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """30 ms for each window of 100 ms.
+
+    https://github.com/pytorch/torchtitan/pull/1481
+    https://github.com/ServiceNow/Fast-LLM/pull/564
+    """
+    bench, device = planted(FIXED, lambda _: 0.05, nothing)
+    monkeypatch.setattr(feed_module.time, "perf_counter_ns", device.clock)
+    read = bench.feed._sequences
+
+    def slow_read(*arguments: Any) -> Any:
+        device.now_s += 0.03
+        return read(*arguments)
+
+    monkeypatch.setattr(bench.feed, "_sequences", slow_read)
+    row, _, _ = row_of(bench)
+    assert row["data_wait_s"] == pytest.approx(20 * 0.03)
+    assert row["data_wait_share"] == pytest.approx(0.03 / 0.13)
+    assert "data_bound" in row["flags"]
+
+
+def test_rate_can_be_worked_out_from_the_counts_and_seconds_of_the_file() -> None:
+    """Rate x seconds = tokens, and the updates add up to the timed part.
+
+    https://github.com/NVIDIA-NeMo/Speech/issues/12727
+    """
+    row, updates, _ = row_of(planted(FIXED, lambda _: 0.03, lambda _: 0.01)[0])
+    timed = [update for update in updates if update["phase"] == "timed"]
+    assert row["valid_tokens_per_s"] * row["timed_s"] == pytest.approx(row["valid_tokens"])
+    assert sum(update["seconds"] for update in timed) == pytest.approx(row["timed_s"])
+    assert sum(update["valid_tokens"] for update in timed) == row["valid_tokens"]
+
+
+def test_threads_are_recorded() -> None:
+    """A launcher may set them behind everyone's back.
+
+    https://github.com/pytorch/pytorch/pull/22501
+    """
+    assert facts_before(planted(FIXED, nothing, lambda _: 0.1)[0])["threads_per_rank"] >= 1
+
+
+def test_one_slow_update_leaves_the_median_and_shows_in_spread_and_flags() -> None:
+    """300 ms once among updates of 100 ms.
+
+    https://github.com/AlexsJones/llmfit/pull/821
+    """
+    bench, _ = planted(FIXED, nothing, lambda update: 0.1 + 0.3 * (update == 15))
+    row, _, _ = row_of(bench)
+    assert row["update_s_median"] == pytest.approx(0.1)
+    assert row["spread"] > 0.5
+    assert row["flags"] == ["spiky"]
+    assert row["valid_tokens_per_s"] == pytest.approx(20 * 64 / 2.3)
+
+
+def test_updates_that_the_scaler_skipped_raise_a_flag() -> None:
+    """They cost no optimizer step, so the mode looks faster than it is.
+
+    https://github.com/deepspeedai/DeepSpeed/issues/931
+    """
+    assert health.flags_of(health.Samples([0.1] * 20, timed_s=2.0, updates_skipped=1)) == ["amp_skips"]
