@@ -44,7 +44,7 @@ def _setting(flag: str, help: str, kind: Any = str) -> Callable[[CommandT], Comm
 @_setting("--timeout-s", "Longest the launch may take [seconds].  [default: 1800]", float)
 @click.option("--out", type=click.Path(path_type=Path), help="Results folder.  [default: results/run-<utc>-<trial>]")
 @click.pass_context
-def run(ctx: click.Context, device: str, out: Path | None, activation_checkpointing: bool, **given: Any) -> None:
+def run(ctx: click.Context, /, device: str, out: Path | None, activation_checkpointing: bool, **given: Any) -> None:
     """Run one trial from flags, for a quick look.
 
     The same as a sweep of one trial: the same launch, the same row, the same folder layout. Ends with the row.

@@ -78,13 +78,6 @@ def _chatter() -> None:
         time.sleep(0.01)
 
 
-def _flood() -> None:
-    """Print megabytes without end and get nowhere."""
-    while True:
-        os.write(1, b"x" * 999 + b"\n")
-        time.sleep(0.0001)
-
-
 def _deaf_sleep() -> None:
     """Hang, deaf to everything that can be ignored."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -121,7 +114,6 @@ ACTIONS: dict[str, Callable[[], None]] = {
     "diverge": _diverge,
     "stop": _stop,
     "chatter": _chatter,
-    "flood": _flood,
     "deaf": _deaf_sleep,
     "block": _block_in_collective,
     "leave_child": _leave_a_child,

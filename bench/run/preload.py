@@ -8,12 +8,7 @@ from __future__ import annotations
 
 import os
 
-from bench.run.process import die_with_parent, lead_session
-
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
-
-die_with_parent(expected_parent=int(os.environ.get("BENCH_DRIVER_PID", os.getppid())))
-lead_session()
 
 # numpy's OpenBLAS starts a thread for every further core when it is loaded. Torch has threads of its own.
 _asked = os.environ.get(_BLAS_THREADS)

@@ -16,14 +16,12 @@ from bench.check.lines import Line, failed, unproven
 from bench.check.oracle import concatenated_loss
 from bench.check.problem import Problem
 from bench.check.prove import prove
-from bench.check.reduced import LARGE_PARAMETERS, parameters_of
 from bench.check.request import ProofRequest
 from bench.loop import Precision, SummedCrossEntropy
 from bench.run.paths import LaunchPaths
 from bench.run.quality import summed_loss
 from bench.run.ranks import Ranks
 from bench.run.worker import write_document
-from bench.sweep.presets import PRESETS
 
 
 def prove_rank(paths: LaunchPaths, rank: int) -> str:
@@ -48,7 +46,8 @@ def prove_rank(paths: LaunchPaths, rank: int) -> str:
 
 
 def _prove(request: ProofRequest, paths: LaunchPaths, rank: int) -> list[Line]:
-    torch.set_num_threads(_threads(request))
+    # Several threads gain little on matrices so small, and on a busy machine they wait for each other without end.
+    torch.set_num_threads(1)
     if request.working_directory:
         # A user's package is found from the folder the command was called in, as `python -m` finds it.
         os.chdir(request.working_directory)
@@ -56,13 +55,6 @@ def _prove(request: ProofRequest, paths: LaunchPaths, rank: int) -> list[Line]:
     # Ranks meet over gloo whatever the device: float64 runs on the CPU.
     ranks = Ranks.join(rank, request.ranks, "cpu", paths.rendezvous, request.time_limit_s)
     return prove(request, ranks.agreement(), validate)
-
-
-def _threads(request: ProofRequest) -> int:
-    """Take one thread for what is over in a moment: several would only wait for each other on a busy machine."""
-    shape = PRESETS.get(request.model)
-    is_small = shape is None or parameters_of(shape) < LARGE_PARAMETERS
-    return 1 if is_small else max(1, len(os.sched_getaffinity(0)) // request.ranks)
 
 
 def validate(model: nn.Module, problem: Problem) -> tuple[float, float]:

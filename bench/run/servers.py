@@ -20,7 +20,7 @@ class ServerPool:
 
     def __init__(self, token: str, preload: Sequence[str]) -> None:
         self._token = token
-        self._preload = list(preload)
+        self._preload = ["bench.run.server_start", *preload]
         self._servers: dict[tuple[tuple[str, str], ...], Any] = {}
 
     def start(self, environment: Mapping[str, str]) -> int:

@@ -14,6 +14,7 @@ import pytest
 
 from bench.record.fault_points import POINTS, install
 from bench.record.journal import read_journal
+from bench.run.history import History
 from bench.run.launch import Launcher
 from tests.integration import trivial
 
@@ -28,7 +29,9 @@ pytestmark = pytest.mark.slow
 def check_against(undisturbed: Path, folder: Path) -> None:
     """Compare two folders of the same sweep, and look for a launch that was lost or made twice."""
     pd.testing.assert_frame_equal(trivial.facts_of(folder), trivial.facts_of(undisturbed))
-    launches = [record for record in read_journal(folder / "journal.jsonl") if record["kind"] == "launch"]
+    records = read_journal(folder / "journal.jsonl")
+    assert History(records).abandoned() == [], "a launch is still said to be running"
+    launches = [record for record in records if record["kind"] == "launch"]
     finished = Counter(
         (record["trial_id"], record["round"]) for record in launches if record["outcome"] != "interrupted"
     )
@@ -101,7 +104,7 @@ def kill_at_random(undisturbed: Path, folder: Path, kills: int, seed: int, longe
 
 def real_launcher() -> Launcher:
     """Start ranks in processes of their own, from a server that has no torch to load."""
-    return Launcher(rank_function=trivial.run_rank, preload=())
+    return Launcher(rank_function=trivial.run_rank, preload=("tests.integration.trivial",))
 
 
 @pytest.mark.parametrize(("kills", "real_ranks"), [(20, False), (10, True)])

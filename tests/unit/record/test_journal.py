@@ -161,3 +161,15 @@ def test_a_folder_that_is_not_there_is_a_storage_error(tmp_path):
     """The message names the journal that could not be opened."""
     with pytest.raises(StorageError, match=r"nowhere/journal\.jsonl: cannot be opened"):
         Journal(tmp_path / "nowhere" / "journal.jsonl")
+
+
+def test_a_journal_that_was_deleted_or_replaced_takes_no_more_records(path):
+    """Nobody would ever read what is written to a deleted file."""
+    with Journal(path) as journal:
+        journal.append({"kind": "header"})
+        path.unlink()
+        with pytest.raises(StorageError, match="No such file"):
+            journal.append({"kind": "launch"})
+        path.write_bytes(b"")
+        with pytest.raises(StorageError, match="taken its place"):
+            journal.append({"kind": "launch"})

@@ -79,3 +79,13 @@ def test_holder_that_was_taken_over_writes_no_more(path: Path) -> None:
         with pytest.raises(LockedError, match="taken over"):
             lock.check()
     assert (path.parent / LEASE).exists(), "the other's lease stays"
+
+
+def test_kernel_s_lock_holds_although_the_lease_was_deleted(tmp_path: Path) -> None:
+    """Somebody tidied up: the first holder finds out, and nobody else gets in meanwhile."""
+    with hold(tmp_path / ".lock") as lock:
+        (tmp_path / LEASE).unlink()
+        with pytest.raises(LockedError), hold(tmp_path / ".lock"):
+            pass
+        with pytest.raises(LockedError):
+            lock.check()
