@@ -28,7 +28,15 @@ from bench.run.interrupts import Interrupts
 from bench.run.outcome import RankEnd
 from bench.run.paths import LaunchPaths
 from bench.run.process import adopt_orphans
-from bench.run.process_table import descendants, identify, is_alive, is_stopped, kill_with_token, reap_orphans
+from bench.run.process_table import (
+    ProcessId,
+    descendants,
+    identify,
+    is_alive,
+    is_stopped,
+    kill_with_token,
+    reap_orphans,
+)
 from bench.run.servers import ServerPool
 from bench.run.watchdog import LaunchLimits, Stopped, Watchdog
 
@@ -41,6 +49,8 @@ _PEER_GRACE_S = 3.0
 """After one rank ended badly, how long the others may take to end by themselves."""
 _SUSPENDED_S = 2.0
 """A poll that comes so late means that this process was stopped, or the machine slept."""
+_SERVER_IS_GONE = 255
+"""Exit code that multiprocessing makes up for a process whose fork server died."""
 _LOG_CAP_BYTES = 64 * 1024**2
 
 
@@ -126,7 +136,7 @@ class Launcher:
                 reach("launch.spawned")
             servers = [identify(pid) for pid in self._servers.pids()]
             launch.watch()
-            if launch.stopped is None and not all(is_alive(server) for server in servers):
+            if launch.stopped is None and _died(servers, launch.processes):
                 launch.stopped = Stopped("killed", "the fork server was ended from outside, and its ranks with it")
         finally:
             launch.end()
@@ -266,6 +276,19 @@ class _Launch:
     def _flag(self, name: str) -> None:
         if name not in self.flags:
             self.flags.append(name)
+
+
+def _died(servers: Sequence[ProcessId], processes: Mapping[int, BaseProcess]) -> bool:
+    """Tell whether a fork server was ended; its ranks then have the exit code that multiprocessing gives for that."""
+    if not any(process.exitcode == _SERVER_IS_GONE for process in processes.values()):
+        return False
+    # Its files close, which is how the ranks were found ended, a moment before it is gone.
+    deadline_s = time.monotonic() + 1.0
+    while all(is_alive(server) for server in servers):
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def _set_aside(paths: LaunchPaths, ranks: Sequence[int]) -> None:

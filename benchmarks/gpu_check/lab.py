@@ -111,6 +111,12 @@ class _Silent:
     def sweep_begin(self, launches: int, done: int, skipped: int) -> None:
         """Say nothing."""
 
+    def note(self, text: str) -> None:
+        """Say nothing."""
+
+    def place_left_out(self, label: str, reason: str) -> None:
+        """Say nothing."""
+
     def launch_begin(self, launch: Any) -> None:
         """Say nothing."""
 

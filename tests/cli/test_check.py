@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from bench.check.lines import Line
 from bench.check.request import ProofRequest
 from bench.cli import main
+from bench.sweep.expand import MachineFacts
 
 SWEEP = """\
 # Question: what is proved?
@@ -115,12 +116,17 @@ def test_bad_arguments_end_with_exit_code_2(
     assert asked == []
 
 
-def test_sweep_whose_trials_are_all_skipped_is_an_error(sweep: str, asked: list[ProofRequest]) -> None:
-    """Nothing proved is not success."""
-    Path(sweep).write_text(SWEEP.replace("[fp32, tf32, bf16]", "[tf32]"))
+def test_sweep_whose_trials_are_all_skipped_is_an_error(
+    sweep: str, asked: list[ProofRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing proved is not success: eight ranks on a machine with one GPU, say."""
+    monkeypatch.setattr("bench.cli.load.machine_facts", lambda devices: MachineFacts("cuda", 1))
+    Path(sweep).write_text(SWEEP.replace("device: cpu", "device: cuda\n  world_size: 8").replace("[1, 2, 4]", "[1]"))
     result = check(sweep)
     assert result.exit_code == 2
-    assert "tf32 is the same as fp32 on a CPU" in result.stderr
+    assert "Every trial of" in result.stderr
+    assert "needs 8 GPUs" in result.stderr
+    assert asked == []
 
 
 def test_step_is_asked_for_from_the_current_folder(asked: list[ProofRequest], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 TORCH_FREE = [
     "bench.cli",
     "bench.cli.sweep",
+    "bench.cli.check",
     "bench.cli.plan",
     "bench.cli.show",
     "bench.cli.plot",
@@ -31,6 +32,7 @@ TORCH_FREE = [
     "bench.report.page",
     "bench.measure.nvml",
     "bench.run.driver",
+    "bench.run.proofs",
     "bench.run.environment",
     "bench.workload.corpus",
 ]

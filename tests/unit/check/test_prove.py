@@ -170,6 +170,9 @@ def test_loop_that_misreports_a_counter_fails_on_the_counters() -> None:
     line = native_lines.counters_line(native, [watched], 1)
     assert line.verdict == "FAIL"
     assert "valid_tokens of update 0 of one: 8, counted 9" in line.words
+    native.results[0] = replace(native.results[0], plan=plan, result="skipped")
+    line = native_lines.counters_line(native, [watched], 1)
+    assert (line.verdict, line.words) == ("FAIL", "updates applied: 0, optimizer steps 1")
 
 
 def test_too_many_synchronisations_fail() -> None:
