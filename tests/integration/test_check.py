@@ -12,11 +12,17 @@ from typing import Any
 import pytest
 
 from bench.check.lines import Line, overall
-from bench.check.request import ProofRequest
+from bench.check.reduced import LARGE_PARAMETERS, parameters_of
+from bench.check.request import ProofRequest, request_of
 from bench.run.launch import Launcher
 from bench.run.paths import LaunchPaths, SweepPaths
 from bench.run.proofs import Proofs, columns_of, run_proof
-from tests.integration.conftest import Lab
+from bench.sweep.device import on_device
+from bench.sweep.expand import expand
+from bench.sweep.file import load_sweep
+from bench.sweep.presets import PRESETS
+from bench.sweep.trial import Trial
+from tests.integration.conftest import CPU, Lab
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -172,8 +178,6 @@ def test_proof_of_another_torch_is_made_again(lab: Lab, launcher: Launcher, tmp_
     paths.folder.mkdir()
     (trial, *_) = lab.trials(lab.sweep())
     kept = {"verdict": "FAIL", "lines": []}
-    from bench.check.request import request_of
-
     key = request_of(trial.config, 1.0).key()
     paths.proofs.write_text(json.dumps({"format": 1, "torch": "0.1", "proofs": {key: kept}}))
     assert Proofs(paths, launcher).for_trial(trial)["proof"] == "PASS"
@@ -225,3 +229,19 @@ def test_proof_that_finds_no_time_leaves_the_columns_empty(lab: Lab, launcher: L
     assert proofs.for_trial(trial, seconds_left=0.0) == {}
     assert not paths.proofs.exists()
     assert proofs.for_trial(trial)["proof"] == "PASS"
+
+
+SHIPPED = sorted((EXAMPLES.parent / "sweeps").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_sweep_passes(proved: Prove, path: Path) -> None:
+    """Its first and its last configuration, on a CPU; the large models reduced, and said so."""
+    trials = [point for point in expand(on_device(load_sweep(path), "cpu"), CPU) if isinstance(point, Trial)]
+    requests = {request.key(): request for request in (request_of(trial.config, 60.0) for trial in trials)}
+    first, *_, last = requests.values()
+    for request in (first, last):
+        lines = proved(**vars(request) | {"working_directory": ""})
+        assert overall(lines.values()) == "PASS", lines
+        is_large = parameters_of(PRESETS[request.model]) >= LARGE_PARAMETERS
+        assert ("the model was reduced to" in lines["runs"].words) == is_large
