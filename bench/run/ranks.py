@@ -33,9 +33,10 @@ class Ranks:
         # A host need not be able to resolve its own name: ranks of one machine meet on loopback.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback_interface())
         timeout = timedelta(seconds=timeout_s)
+        # A store, not a file:// address: in an address a relative path loses its first folder, and a # the rest.
         dist.init_process_group(
             "nccl" if device_type == "cuda" else "gloo",
-            init_method=f"file://{rendezvous}",
+            store=dist.FileStore(str(rendezvous.absolute()), world_size),
             rank=rank,
             world_size=world_size,
             timeout=timeout,

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+
+from bench.run.driver import run_sweep
+from bench.run.launch import Launcher
+from tests.integration.conftest import CPU, Silent
 
 pytestmark = pytest.mark.slow
 
@@ -157,3 +163,21 @@ def test_killed_rank_of_two_is_named_and_its_peer_ended(lab: Any) -> None:
     assert rows["outcome"].to_dict() == {1: "killed", 2: "ok"}
     assert rows.loc[1, "failing_rank"] == 1
     assert rows.loc[1, "signal"] == 9
+
+
+@pytest.mark.ddp
+def test_ranks_meet_in_a_folder_with_a_relative_and_odd_name(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The default folder is relative, and a name may hold what means something else in an address."""
+    monkeypatch.chdir(tmp_path)
+
+    def two_ranks(document: dict[str, Any]) -> None:
+        document["axes"] = {"micro_batch_size": [1]}
+        document["base"]["world_size"] = 2
+        document["measure"]["start_timeout_s"] = 30.0
+
+    sweep = lab.sweep(two_ranks)
+    folder = Path("results of #1?") / "nano"
+    run_sweep(sweep, folder, CPU, Silent(), launcher=Launcher())
+    assert pd.read_parquet(folder / "results.parquet")["outcome"].tolist() == ["ok"]

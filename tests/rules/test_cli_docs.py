@@ -45,7 +45,7 @@ def test_every_command_is_in_the_readme(name: str) -> None:
 
 def test_command_page_is_fresh() -> None:
     """Regenerate with: python -m bench.cli.docs > docs/cli.md."""
-    # In a process of its own: click keeps the first help option a command ever made, and other tests call commands bare.
+    # In a process of its own: click keeps the first help option a command made; other tests call commands bare.
     done = subprocess.run(
         [sys.executable, "-m", "bench.cli.docs"], cwd=ROOT, capture_output=True, text=True, check=True
     )
