@@ -123,7 +123,7 @@ def sweep(
     except SweepInterrupted as interrupt:
         why = "interrupted" if interrupt.number else f"the time limit of {time_limit_s:g} s leaves no room for a launch"
         messages.print(
-            f"{why}; everything finished is kept in {folder}, about {interrupt.left} launches are left. "
+            f"{why}; everything finished is kept in {folder}, {interrupt.left} or so still to run. "
             "Run the command again to go on.",
             highlight=False,
             markup=False,

@@ -77,3 +77,11 @@ def test_sweep_from_file_to_table_and_plot_in_two_parts(tmp_path: Path) -> None:
     assert "nothing is missing" in again.stderr
     shown = CliRunner().invoke(main, ["show", str(tmp_path / "out"), "--format", "json"])
     assert len(json.loads(shown.stdout)["rows"]) == 4
+
+
+def test_mistyped_command_gets_the_nearest_name() -> None:
+    """As keys of sweep files do; something else entirely gets click's own words."""
+    near = CliRunner().invoke(main, ["swep", "x.yaml"])
+    assert near.exit_code == 2
+    assert "Did you mean sweep?" in near.stderr
+    assert CliRunner().invoke(main, ["frobnicate"]).exit_code == 2
