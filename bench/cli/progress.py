@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from bench.run.schedule import PlannedLaunch
 from bench.units import format_bytes, format_rate, format_seconds
 
-RESULTS_ALL_THE_SAME = frozenset({"ok", "oom", "oom_host"})
-"""Outcomes that are results, so that the summary of failures leaves them out."""
+RESULTS_ALL_THE_SAME = frozenset({"ok", "oom", "oom_host", "interrupted"})
+"""Outcomes that are results, or that somebody asked for, so that the summary of failures leaves them out."""
 
 
 class PatientConsole(Console):

@@ -36,7 +36,7 @@ class Ranks:
         # A store, not a file:// address: in an address a relative path loses its first folder, and a # the rest.
         dist.init_process_group(
             "nccl" if device_type == "cuda" else "gloo",
-            store=dist.FileStore(str(rendezvous.absolute()), world_size),
+            store=dist.FileStore(str(rendezvous.absolute()), world_size),  # type: ignore[attr-defined]
             rank=rank,
             world_size=world_size,
             timeout=timeout,
