@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 
 MOST_LABELS = 3
 """Combinations named under one reason; the rest are counted."""
+PLANNED_COLUMNS = (
+    "device",
+    "model",
+    "param_dtype",
+    "amp_mode",
+    "world_size",
+    "micro_batch_size",
+    "accumulation_steps",
+    "global_batch_size",
+    "seq_len",
+    "rows",
+)
+"""Settings of a trial that its row of the plan holds."""
 NO_LIMIT = 10_000
 """Width of the table where nothing but a pipe reads it [characters]."""
 
@@ -94,6 +107,7 @@ def _load(sweep_file: Path, device: str | None, gpus: int | None) -> tuple[Sweep
 
 def _row(entry: Trial | Skipped | Search, sweep: Sweep) -> dict[str, Any]:
     """Write one combination under column names of the results, in base units, null where it has no value."""
+    from bench.run.config_columns import config_columns
     from bench.sweep.trial import Search, Trial, show_value
 
     if isinstance(entry, Search):
@@ -105,21 +119,12 @@ def _row(entry: Trial | Skipped | Search, sweep: Sweep) -> dict[str, Any]:
             "reason": _search_in_words(entry),
             "launches": None,
         }
-    config = entry.config
+    settings = config_columns(entry.config)
     row: dict[str, Any] = {
         "trial_id": entry.trial_id,
         "outcome": "planned" if isinstance(entry, Trial) else "skipped",
         "reason": None if isinstance(entry, Trial) else entry.reason,
-        "device": config.device,
-        "model": config.model.preset,
-        "param_dtype": config.param_dtype,
-        "amp_mode": config.amp_mode,
-        "world_size": config.world_size,
-        "micro_batch_size": config.micro_batch_size,
-        "accumulation_steps": config.accumulation_steps,
-        "global_batch_size": config.global_batch_size,
-        "seq_len": config.seq_len,
-        "rows": config.data.rows,
+        **{name: settings[name] for name in PLANNED_COLUMNS},
         "most_token_slots_per_update": _most_token_slots(entry),
         "launches": sweep.spec.measure.rounds if isinstance(entry, Trial) else 0,
     }

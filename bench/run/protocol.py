@@ -23,6 +23,7 @@ from bench.measure.update_times import UpdateTime
 from bench.run.pace import WHOLE_UPDATES, Pace
 from bench.run.quality import validation_loss
 from bench.run.workbench import Workbench
+from bench.workload.facts import live_gradients, optimizer_tensors
 
 MEMORY_UPDATES = 3
 """Updates of the memory pass; the optimizer's state exists from its start, and one window has only full rows."""
@@ -185,8 +186,7 @@ class _Launch:
 
 def _witness(bench: Workbench) -> AbstractContextManager[Witness]:
     """Make the witness of one update. The lists end here: held longer, they would keep the old gradients alive."""
-    states = [value for state in bench.optimizer.state.values() for value in state.values() if torch.is_tensor(value)]
-    gradients = [parameter.grad for parameter in bench.model.parameters() if parameter.grad is not None]
-    alive = [*bench.model.parameters(), *bench.model.buffers(), *gradients, *states]
+    alive = [*bench.model.parameters(), *bench.model.buffers(), *live_gradients(bench.model)]
+    alive += optimizer_tensors(bench.optimizer)
     kept_on_host = [state["step"] for state in bench.optimizer.state.values() if torch.is_tensor(state.get("step"))]
     return bench.device.witness(alive, kept_on_host)

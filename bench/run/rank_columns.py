@@ -10,21 +10,26 @@ import socket
 import sys
 from typing import Any
 
-import psutil
 import torch
 from torch import nn
 
 import bench as package
 from bench.loop import batch_coupled_layers, parameters_checksum, random_layers
 from bench.loop.switches import read_switches
-from bench.measure.host import cpu_model, host_peak_rss_bytes
+from bench.measure.host import cpu_model, host_peak_rss_bytes, usable_cores
 from bench.measure.profiler import Part, UpdateSample
 from bench.measure.versions import cudnn_version, nccl_version
 from bench.run.protocol import MEMORY_UPDATES, Observations
 from bench.run.timed_columns import timed_columns
 from bench.run.workbench import Workbench
 from bench.sweep.presets import PRESETS
-from bench.workload.facts import gradient_dtype, parameter_counts, tensor_bytes
+from bench.workload.facts import (
+    gradient_dtype,
+    live_gradients,
+    optimizer_tensors,
+    parameter_counts,
+    tensor_bytes,
+)
 
 ENVIRONMENT_PREFIXES = ("CUDA_", "NCCL_", "TORCH_", "PYTORCH_", "OMP_", "MKL_", "GLOO_", "OPENBLAS_", "KMP_")
 """Environment variables that change results begin like this."""
@@ -54,7 +59,7 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "device_capacity_bytes": properties.capacity_bytes,
         "hostname": socket.gethostname(),
         "cpu_model": cpu_model(),
-        "cpu_count": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count(),
+        "cpu_count": usable_cores(),
         "gpu_name": properties.name if is_gpu else None,
         "gpu_uuid": properties.uuid,
         "cuda_version": torch.version.cuda,
@@ -93,8 +98,6 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
     all_parts = [*observed.part("memory"), *segments, *observed.part("confirm")]
     memory_pass_bytes = _largest(memory_peaks)
     allocator = bench.device.allocator_counts()
-    gradients = [parameter.grad for parameter in bench.model.parameters() if parameter.grad is not None]
-    states = [value for state in bench.optimizer.state.values() for value in state.values() if torch.is_tensor(value)]
     host_reads = [witnessed.host_reads for witnessed in observed.memory_passes]
     # The losses of shortened windows are those of another trajectory.
     quality_updates = None if observed.pace.is_shortened else bench.trial.measure.quality_updates or None
@@ -120,8 +123,8 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "first_update_peak_allocated_bytes": first[0].peaks.allocated_bytes,
         "peak_active_bytes": _largest([part.peaks.active_bytes for part in all_parts]),
         "peak_reserved_bytes": _largest([part.peaks.reserved_bytes for part in all_parts]),
-        "gradient_bytes": tensor_bytes(gradients),
-        "optimizer_state_bytes": tensor_bytes(states),
+        "gradient_bytes": tensor_bytes(live_gradients(bench.model)),
+        "optimizer_state_bytes": tensor_bytes(optimizer_tensors(bench.optimizer)),
         "host_peak_rss_bytes": host_peak_rss_bytes(),
         "alloc_retries": allocator.retries,
         "alloc_ooms": allocator.ooms,

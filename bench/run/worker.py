@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from bench.measure.host import usable_cores
 from bench.run.faults import Faults
 from bench.run.heartbeat import Heartbeat
 from bench.run.outcome import classify_error
@@ -87,8 +88,7 @@ def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbe
 
 def _set_threads(trial: TrialFile) -> None:
     """Give every rank the same stated number of threads, whatever the launcher's defaults are."""
-    cores = len(os.sched_getaffinity(0))
-    torch.set_num_threads(trial.config.cpu_threads_per_rank or max(1, cores // trial.world_size))
+    torch.set_num_threads(trial.config.cpu_threads_per_rank or max(1, usable_cores() // trial.world_size))
 
 
 def _describe(error: BaseException, device: str, heartbeat: Heartbeat) -> dict[str, Any]:

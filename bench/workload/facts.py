@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 
 @dataclass(frozen=True)
@@ -49,3 +50,13 @@ def tensor_bytes(tensors: Iterable[torch.Tensor]) -> int:
     """
     distinct = {id(tensor): tensor for tensor in tensors}
     return sum(tensor.numel() * tensor.element_size() for tensor in distinct.values())
+
+
+def live_gradients(model: nn.Module) -> list[torch.Tensor]:
+    """List the gradients that are alive; the list keeps them so, so let it go soon."""
+    return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+
+def optimizer_tensors(optimizer: Optimizer) -> list[torch.Tensor]:
+    """List the tensors of an optimizer's state, its step counts included."""
+    return [value for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value)]

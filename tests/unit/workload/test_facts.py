@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from bench.workload.facts import gradient_dtype, parameter_counts, tensor_bytes
+from bench.workload.facts import gradient_dtype, live_gradients, optimizer_tensors, parameter_counts, tensor_bytes
 
 
 def tied() -> nn.Module:
@@ -49,3 +49,14 @@ def test_bytes_count_each_tensor_once() -> None:
     half, byte = torch.zeros(3, dtype=torch.float16), torch.zeros(5, dtype=torch.uint8)
     assert tensor_bytes([half, byte, half]) == 11
     assert tensor_bytes([]) == 0
+
+
+def test_gradients_and_optimizer_tensors_are_those_that_are_alive() -> None:
+    """None before an update; after one, a gradient a parameter, and two moments and a step count each."""
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW(model.parameters())
+    assert (live_gradients(model), optimizer_tensors(optimizer)) == ([], [])
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    assert [gradient.shape for gradient in live_gradients(model)] == [(2, 3), (2,)]
+    assert len(optimizer_tensors(optimizer)) == 6
