@@ -1,0 +1,55 @@
+"""Columns of losses, and of the proof that the accumulated update is the update of one large batch."""
+
+from __future__ import annotations
+
+from bench.record.column_types import Column
+
+QUALITY: tuple[Column, ...] = (
+    Column(
+        "final_train_loss",
+        "float64",
+        "nat/token",
+        "quality",
+        "same",
+        "Training loss per valid token at update quality_updates; null when quality_updates is 0.",
+    ),
+    Column(
+        "validation_loss",
+        "float64",
+        "nat/token",
+        "quality",
+        "same",
+        "Loss per valid token of held-out sequences at the parameters that update quality_updates starts from; null "
+        "when quality_updates is 0 or the corpus is too small to hold any out.",
+    ),
+    Column(
+        "parameters_checksum",
+        "string",
+        None,
+        "quality",
+        "rank0",
+        "Checksum of the parameters after the last update; a launch whose ranks differ is invalid.",
+    ),
+)
+"""Quality at a fixed update, so that it compares whatever the length of the launch."""
+
+PROOF: tuple[Column, ...] = (
+    Column(
+        "proof",
+        "string",
+        None,
+        "proof",
+        "launch",
+        "Verdict of the accumulation check of this model, AMP mode and world size: PASS, FAIL or NOT PROVEN; null when "
+        "it was not run.",
+    ),
+    Column(
+        "proof_error",
+        "float64",
+        "ratio",
+        "proof",
+        "launch",
+        "Norm of the gradient's error relative to the norm of the whole reference gradient; null when not proven.",
+    ),
+)
+"""Proof that the accumulated update is the update of one large batch."""

@@ -1,0 +1,105 @@
+"""Columns of seconds and rates."""
+
+from __future__ import annotations
+
+from bench.record.column_types import Column, Kind, Rule
+
+
+def _time(
+    name: str, unit: str | None, rule: Rule, sentence: str, kind: Kind = "float64", source: str | None = None
+) -> Column:
+    return Column(name, kind, unit, "time", rule, sentence, source)
+
+
+TIME: tuple[Column, ...] = (
+    _time("timed_s", "second", "max", "Duration of the timed part, edge to edge, slowest rank."),
+    _time(
+        "timed_s_per_rank", "second", "per_rank", "timed_s of every rank, in rank order.", "list<float64>", "timed_s"
+    ),
+    _time("first_update_s", "second", "max", "Duration of the launch's first update, slowest rank."),
+    _time(
+        "update_s_median",
+        "second",
+        "derived",
+        "Median duration of the timed updates, slowest rank of each; of a full window where extrapolated.",
+    ),
+    _time("update_s_p05", "second", "derived", "5th percentile of the timed updates' durations, slowest rank of each."),
+    _time(
+        "update_s_p95", "second", "derived", "95th percentile of the timed updates' durations, slowest rank of each."
+    ),
+    _time(
+        "segments",
+        "segment",
+        "same",
+        "Stretches of whole updates between two waits for the device that the timed part consists of.",
+        "int64",
+    ),
+    _time(
+        "stop_reason",
+        None,
+        "rank0",
+        "Why the timed part ended: precision (target met), cap (of time or updates) or fixed (length asked for).",
+        "string",
+    ),
+    _time(
+        "target_half_width",
+        "ratio",
+        "same",
+        "Half-width relative to the mean that the preset aims at; null with a fixed length.",
+    ),
+    _time(
+        "half_width",
+        "ratio",
+        "rank0",
+        "Half of the 95 % interval of the mean update time / the mean, within this launch (how launches differ, only "
+        "rounds tell); null below three samples.",
+    ),
+    _time("lag1", None, "rank0", "Bias-corrected correlation of neighbouring samples, 0 to 0.95; null below three."),
+    _time("spread", "ratio", "rank0", "Standard deviation of one sample / the mean; null below two samples."),
+    _time(
+        "micro_step_s",
+        "second",
+        "max",
+        "Mean duration of a micro-step between the first and the last of a window, slowest rank; null unless updates "
+        "are so long that micro-steps are the samples.",
+    ),
+    _time(
+        "update_step_s",
+        "second",
+        "max",
+        "Mean part of an update's duration that its number of micro-steps does not change, slowest rank; null where "
+        "micro_step_s is.",
+    ),
+    _time("data_wait_s", "second", "max", "Time the timed part waited for its input, worst rank."),
+    _time("data_wait_share", "ratio", "derived", "data_wait_s / timed_s."),
+    _time(
+        "valid_tokens_per_s",
+        "token/second",
+        "derived",
+        "valid_tokens / timed_s: all ranks, whole updates, of full windows where extrapolated; null unless the outcome "
+        "is ok.",
+    ),
+    _time(
+        "token_slots_per_s",
+        "token/second",
+        "derived",
+        "token_slots / timed_s: all ranks, padding included, as valid_tokens_per_s; null unless the outcome is ok.",
+    ),
+    _time(
+        "valid_tokens_per_s_per_gpu", "token/second", "derived", "valid_tokens_per_s / world_size (per rank on a CPU)."
+    ),
+    _time(
+        "token_slots_per_s_per_gpu", "token/second", "derived", "token_slots_per_s / world_size (per rank on a CPU)."
+    ),
+    _time(
+        "time_method",
+        None,
+        "same",
+        "How time was taken: host_clock, cuda_events, or extrapolated from shortened windows by update_step_s + "
+        "accumulation_steps x micro_step_s.",
+        "string",
+    ),
+    _time("launch_s", "second", "launch", "From the request of the launch to the reaped exit of its last process."),
+    _time("threads_per_rank", "thread", "same", "CPU threads torch used on each rank.", "int64"),
+)
+"""Time: seconds of the timed part, and rates over the same part."""
