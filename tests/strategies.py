@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from bench.record.column_types import Column
-from bench.record.columns import COLUMNS, UPDATE_COLUMNS
+from bench.record.columns import COLUMNS
+from bench.record.columns_updates import UPDATE_COLUMNS
 from bench.record.derive import derive
 from bench.record.store import PartInfo, rebuild_tables, write_part
 

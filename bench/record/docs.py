@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bench.record.column_types import RULE_WORDS, Column
-from bench.record.columns import COLUMNS, SCHEMA_VERSION, UPDATE_COLUMNS
+from bench.record.columns import COLUMNS, SCHEMA_VERSION
+from bench.record.columns_updates import UPDATE_COLUMNS
 
 _HEAD = f"""# Columns
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.record.columns import COLUMNS, UPDATE_COLUMNS
+from bench.record.columns import COLUMNS
+from bench.record.columns_updates import UPDATE_COLUMNS
 from bench.record.reduce import ReduceError, reduce_ranks
 from tests.strategies import values_of
 
