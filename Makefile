@@ -5,12 +5,13 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 
-.PHONY: help sweep test soak check format clean
+.PHONY: help sweep test soak bench check format clean
 
 help:
 	@echo "make sweep   run the quickstart sweep: table, parquet and plot in about two minutes"
 	@echo "make test    run the tests"
-	@echo "make soak    run the tests that take many minutes: 500 random kills of a sweep"
+	@echo "make soak    run the tests that take many minutes: 500 random kills, every call refused, every guard taken away"
+	@echo "make bench   measure the tool against its promises: one table, 25 minutes on a quiet machine"
 	@echo "make check   format, lint, types and import rules, then the fast tests"
 	@echo "make format  format the code"
 	@echo "make clean   remove the environment (results stay)"
@@ -35,6 +36,10 @@ test: $(DEV)
 
 soak: $(DEV)
 	$(BIN)/python -m pytest -m soak
+	$(BIN)/python -m tests.mutations
+
+bench: $(DEV)
+	$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
 check: $(DEV)
 	$(BIN)/ruff format --check .

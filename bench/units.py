@@ -56,6 +56,16 @@ def format_rate(per_second: float | None, thing: str = "tokens") -> str:
     return f"{_three_digits(per_second)} {thing}/s"
 
 
+def format_flops(per_second: float | None) -> str:
+    """Write a rate of floating-point operations as 312 TFLOP/s; a dash for null."""
+    if per_second is None or math.isnan(per_second):
+        return "-"
+    for prefix, size in (("T", 1e12), ("G", 1e9)):
+        if abs(per_second) >= size:
+            return f"{_three_digits(per_second / size)} {prefix}FLOP/s"
+    return f"{_three_digits(per_second / 1e6)} MFLOP/s"
+
+
 def _three_digits(value: float) -> str:
     """Write a number with about three significant digits and no exponent."""
     size = abs(value)

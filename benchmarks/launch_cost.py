@@ -3,7 +3,7 @@
 Cost = request to reaped exit, less the seconds spent in updates, of launches after the first [s]. The work is the same
 for all: a nano model, the corpus cached. Prints medians with their range, and ratios to ours.
 
-Run: python -m benchmarks.launch_cost [--launches 5]
+Run: python -m benchmarks.launch_cost [--launches 6] [--quick]
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from bench.record.store import read_table, read_update_table
 from bench.run.driver import run_sweep
@@ -28,6 +28,8 @@ from bench.run.trial_file import TrialFile
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.flags import sweep_from_flags
 from bench.sweep.trial import Sweep, Trial
+from benchmarks.figures import Figure, median_figure
+from benchmarks.harness import Quiet, parser, run
 
 GOALS_S = {1: 0.10, 2: 0.15}
 """Most that a launch of so many ranks may cost [s]."""
@@ -38,21 +40,6 @@ _PROGRAM = (
     "from bench.run.worker import run_rank; "
     "raise SystemExit(run_rank(LaunchPaths(Path(os.environ['BENCH_FOLDER'])), int(os.environ['RANK'])) != 'ok')"
 )
-
-
-class _Silent:
-    def note(self, text: str) -> None:
-        print(text, file=sys.stderr)
-
-    def sweep_begin(self, launches: int, done: int, skipped: int) -> None: ...
-
-    def launch_begin(self, launch: Any) -> None: ...
-
-    def waiting(self) -> None: ...
-
-    def launch_end(self, launch: Any, row: Mapping[str, Any]) -> None: ...
-
-    def place_left_out(self, label: str, reason: str) -> None: ...
 
 
 def sweep_of(ranks: int, launches: int) -> Sweep:
@@ -72,7 +59,7 @@ def costs_of_launcher(launcher: Launcher, ranks: int, launches: int) -> list[flo
     """Measure launches of a whole sweep; the first is left out."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "results"
-        run_sweep(sweep_of(ranks, launches + 1), folder, _FACTS, _Silent(), launcher=launcher)
+        run_sweep(sweep_of(ranks, launches + 1), folder, _FACTS, Quiet(), launcher=launcher)
         rows = read_table(folder / "results.parquet").to_pylist()
         updates = read_update_table(folder / "updates.parquet").to_pylist()
     assert {row["outcome"] for row in rows} == {"ok"}, rows
@@ -101,31 +88,42 @@ def costs_of_torchrun(ranks: int, launches: int) -> list[float]:
             command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
             environment = os.environ | {"BENCH_FOLDER": str(folder)}
             started_s = time.monotonic()
-            subprocess.run([*command, str(script)], check=True, env=environment, capture_output=True)
+            done = subprocess.run([*command, str(script)], env=environment, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise SystemExit(done.stderr)
             seconds = time.monotonic() - started_s
             updates = json.loads(paths.rank_file(0).read_text())["updates"]
             costs.append(seconds - sum(update["seconds"] or 0.0 for update in updates))
     return costs
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--launches", type=int, default=5, help="launches of each kind")
-    launches = parser.parse_args().launches
-    print(f"load {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores; seconds per launch: median (least to most)")
+def figures(options: argparse.Namespace) -> Iterator[Figure]:
+    """Launch one and two ranks in each way."""
+    launches = options.launches or (3 if options.quick else 6)
     server = Launcher()
     for ranks, goal_s in GOALS_S.items():
+        of = f"{ranks} rank{'s' if ranks > 1 else ''}"
         ours = costs_of_launcher(server, ranks, launches)
-        print(_line(ranks, "fork server", ours, None) + f"  goal {goal_s:.2f}")
-        print(_line(ranks, "spawn", costs_of_launcher(Launcher("spawn"), ranks, launches), ours))
-        print(_line(ranks, "torchrun", costs_of_torchrun(ranks, launches), ours))
+        yield median_figure(f"launch after the first beside its updates, {of}", ours, goal_s)
+        for name, costs in (
+            ("spawned", costs_of_launcher(Launcher("spawn"), ranks, launches)),
+            ("under torchrun", costs_of_torchrun(ranks, launches)),
+        ):
+            yield _against(median_figure(f"   the same {name}, {of}", costs), ours)
 
 
-def _line(ranks: int, name: str, costs: list[float], ours: list[float] | None) -> str:
-    median = statistics.median(costs)
-    text = f"{ranks} rank{'s' if ranks > 1 else ' '}  {name:<12} {median:7.3f} ({min(costs):.3f} to {max(costs):.3f})"
-    return text if ours is None else f"{text}  {median / statistics.median(ours):6.1f} x"
+def _against(figure: Figure, ours: list[float]) -> Figure:
+    """Add how many times ours it is."""
+    assert figure.reached is not None, "there are samples"
+    return replace(figure, note=f"{figure.reached / statistics.median(ours):.0f} x ours")
+
+
+def main() -> None:
+    """Print the seconds."""
+    options_of = parser("benchmarks.launch_cost", __doc__)
+    options_of.add_argument("--launches", type=int, help="launches of each kind  [default: 6, quick 3]")
+    options = options_of.parse_args()
+    run("launch_cost", figures(options), options)
 
 
 if __name__ == "__main__":

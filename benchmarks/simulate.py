@@ -75,15 +75,21 @@ def paired(machine: Machine, generator: np.random.Generator, experiments: int, b
 
 
 def layout(
-    machine: Machine, generator: np.random.Generator, configurations: int, rounds: int, spread_ratio: float = 1.0
+    machine: Machine,
+    generator: np.random.Generator,
+    configurations: int,
+    rounds: int,
+    spread_ratio: float = 1.0,
+    effect: float = 0.0,
 ) -> Floats:
-    """Run a sweep of equal configurations in shuffled rounds; ln(rate) (configurations, rounds).
+    """Run a sweep of configurations in shuffled rounds; ln(rate) (configurations, rounds).
 
-    `spread_ratio` is how many times more the noisiest configuration differs between launches than the quietest.
+    `spread_ratio` is how many times more the noisiest configuration differs between launches than the quietest. All
+    are equally fast but the first, than which every other one is `effect` faster.
     """
     place = np.concatenate([generator.permutation(configurations) for _ in range(rounds)])
     spread = np.geomspace(spread_ratio**-0.5, spread_ratio**0.5, configurations)
-    own = machine.launch_sd * spread[place] * generator.standard_normal(len(place))
+    own = machine.launch_sd * spread[place] * generator.standard_normal(len(place)) + np.log1p(effect) * (place > 0)
     rates = np.log(replace(machine, launch_sd=0.0).rates(generator, 1, own)[0])
     result = np.empty((configurations, rounds))
     result[place, np.repeat(np.arange(rounds), configurations)] = rates

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,36 +17,11 @@ from bench.measure.presets import PRESETS
 from bench.measure.steady import SteadyState, WarmupRule
 from bench.measure.stopping import StopRule, StopWatch, precision_of
 from bench.measure.verdict import judge
+from benchmarks.figures import Figure, share_figure
+from benchmarks.harness import parser, run
 from benchmarks.simulate import TRANSIENTS, Machine, layout, paired, transient, update_times
 
 SEED = 20240229
-
-
-@dataclass(frozen=True)
-class Figure:
-    """State one figure reached, and the goal where there is one."""
-
-    goal: str
-    """Number of the goal, such as M1."""
-    what: str
-    reached: float
-    """As a share."""
-    at_least: float | None = None
-    at_most: float | None = None
-
-    @property
-    def is_met(self) -> bool:
-        """Tell whether the figure keeps its goal; one without a goal does."""
-        high_enough = self.at_least is None or self.reached >= self.at_least
-        return high_enough and (self.at_most is None or self.reached <= self.at_most)
-
-    def line(self) -> str:
-        """Write the figure as text."""
-        limits = [f">= {self.at_least:.2%}" if self.at_least is not None else ""]
-        limits += [f"<= {self.at_most:.2%}" if self.at_most is not None else ""]
-        goal = " and ".join(limit for limit in limits if limit)
-        word = "" if not goal else f"  goal {goal}: {'met' if self.is_met else 'MISSED'}"
-        return f"{self.goal:<3} {self.what:<72} {self.reached:8.2%}{word}"
 
 
 def words(machine: Machine, effect: float, blocks: int, compares: int, seed: int = SEED) -> dict[str, float]:
@@ -62,7 +37,7 @@ def false_alarms(compares: int) -> Iterator[Figure]:
     for blocks in (3, 6, 20):
         found = words(machine, 0.0, blocks, compares)
         what = f"A/A called faster or slower, {blocks} blocks, launch sd 0.6 %, drift 1.5 %"
-        yield Figure("M1", what, found["faster"] + found["slower"], at_most=0.01)
+        yield share_figure("M1", what, found["faster"] + found["slower"], compares, at_most=0.01)
     generator = np.random.default_rng(SEED)
     wrong = families = 0
     for _ in range(max(1, compares // 10)):
@@ -71,7 +46,7 @@ def false_alarms(compares: int) -> Iterator[Figure]:
         families += any(verdict.word in {"faster", "slower"} for verdict in verdicts)
     sweeps = max(1, compares // 10)
     yield Figure("M1", "the same in a sweep of 12 x 3 rounds, per pair", wrong / (11 * sweeps), at_most=0.01)
-    yield Figure("M1", "the same, any of the 11 pairs", families / sweeps, at_most=0.05)
+    yield share_figure("M1", "the same, any of the 11 pairs", families / sweeps, sweeps, at_most=0.05)
 
 
 def power(compares: int) -> Iterator[Figure]:
@@ -80,7 +55,7 @@ def power(compares: int) -> Iterator[Figure]:
         for effect, launch_sd, goal in ((0.01, 0.003, goals[0]), (0.02, 0.006, goals[1]), (0.01, 0.006, None)):
             found = words(Machine(launch_sd=launch_sd, drift=drift_size), effect, 6, compares)
             what = f"+{effect:.0%} found, 6 blocks, launch sd {launch_sd:.1%}, drift {drift_size:.1%}"
-            yield Figure("M2", what, found["faster"], at_least=goal)
+            yield share_figure("M2", what, found["faster"], compares, at_least=goal)
 
 
 def coverage(compares: int) -> Iterator[Figure]:
@@ -90,9 +65,8 @@ def coverage(compares: int) -> Iterator[Figure]:
         differences = paired(machine, np.random.default_rng(SEED + blocks), compares, blocks, 0.01)
         intervals = [pair_interval(row) for row in differences]
         share = np.mean([interval.low <= np.log1p(0.01) <= interval.high for interval in intervals])
-        yield Figure(
-            "M3", f"interval holds the truth, {blocks} blocks, {intervals[0].method}", float(share), 0.93, 0.97
-        )
+        what = f"interval holds the truth, {blocks} blocks, {intervals[0].method}"
+        yield share_figure("M3", what, float(share), compares, 0.93, 0.97)
     for spread_ratio in (1.0, 4.0):
         generator = np.random.default_rng(SEED)
         hits, widths, alone = [], [], []
@@ -104,7 +78,8 @@ def coverage(compares: int) -> Iterator[Figure]:
             widths += [interval.half_width for interval in intervals]
             alone += [pair_interval(rates[b] - rates[a]).half_width for a, b in pairs]
         what = f"the same in a sweep of 12 x 3, launch spreads 1 : {spread_ratio:g}"
-        yield Figure("M3", what, float(np.mean(hits)), 0.93 if spread_ratio == 1 else None, None)
+        goal = 0.93 if spread_ratio == 1 else None
+        yield share_figure("M3", what, float(np.mean(hits)), len(hits), at_least=goal)
         yield Figure("M3", "   its half-width / that of the pair alone", float(np.mean(widths) / np.mean(alone)))
 
 
@@ -114,7 +89,7 @@ def within_launch(launches: int) -> Iterator[Figure]:
         for lag1 in (0.0, 0.3, 0.6, 0.8):
             held, used = stopped_launches(PRESETS[name].stop, lag1, launches)
             what = f"within launch, {name}, lag-1 {lag1:g}, {used:.0f} updates used"
-            yield Figure("M3", what, held, at_least=goal if lag1 == 0.6 else None)
+            yield share_figure("M3", what, held, launches, at_least=goal if lag1 == 0.6 else None)
 
 
 def stopped_launches(rule: StopRule, lag1: float, launches: int, noise: float = 0.013) -> tuple[float, float]:
@@ -188,17 +163,16 @@ GOALS: tuple[tuple[Callable[[int], Iterator[Figure]], int], ...] = (
 """Each simulation and how often it is repeated."""
 
 
-def main() -> None:
-    """Print every figure; exit 1 when one misses its goal."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
-    quick = parser.parse_args().quick
-    is_met = True
+def figures(options: argparse.Namespace) -> Iterator[Figure]:
+    """Simulate everything."""
     for simulate, repetitions in GOALS:
-        for figure in simulate(repetitions // 10 if quick else repetitions):
-            print(figure.line(), flush=True)
-            is_met = is_met and figure.is_met
-    raise SystemExit(0 if is_met else 1)
+        yield from simulate(repetitions // 10 if options.quick else repetitions)
+
+
+def main() -> None:
+    """Print every figure."""
+    options = parser("benchmarks.statistics_goals", __doc__).parse_args()
+    run("statistics_goals", figures(options), options)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from bench.loop import UpdateResult, WindowCounts, WindowPlan
-from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPass, MemoryPeaks
+from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPass, MemoryPeaks, Residents
 
 
 class CountingClock:
@@ -132,12 +132,19 @@ class FakeDevice:
         self.host_blocks.append(torch.full((rows, columns), float("nan"), dtype=torch.float64))
         return self.host_blocks[-1]
 
+    def outside_allocator_bytes(self) -> int:
+        """Give nothing: the fake GPU is this process's alone."""
+        return 0
+
     @contextmanager
-    def witness(self, alive: Iterable[torch.Tensor], kept_on_host: Iterable[torch.Tensor]) -> Iterator[Any]:
+    def witness(self, residents: Callable[[], Residents], kept_on_host: Iterable[torch.Tensor]) -> Iterator[Any]:
         """Witness nothing."""
-        del alive, kept_on_host
+        del residents, kept_on_host
 
         class Nothing:
+            def phase_begin(self, phase: str) -> None:
+                del phase
+
             def result(self) -> MemoryPass:
                 return MemoryPass(None, 0)
 

@@ -11,6 +11,7 @@ from bench.loop import Observers, UpdateResult, Window
 from bench.measure.profiler import Profiler
 from bench.record.derive import derive
 from bench.record.reduce import reduce_ranks
+from bench.run.memory_columns import why_memory_is_wrong
 from bench.run.protocol import Observations, run_protocol
 from bench.run.rank_columns import facts_before, measured_columns, train_losses, update_rows, why_invalid
 from bench.run.ranks import Ranks
@@ -89,6 +90,7 @@ def planted(
     device = PlantedDevice()
     spec = MeasureSpec.model_validate({"quality_updates": 0, **measure})
     bench = build_workbench(TrialFile("s", "0" * 12, 0, 0, 0, trial, spec, 1, ()), Ranks(0, 1, None), device, [])
+    device.allocator.allocate(1 << 22)  # more than the nano model with its gradients and optimizer state
     bench.profiler = Profiler(device, device.clock)
     bench.loop = PlantedLoop(bench, device, micro_step_s, update_s)  # type: ignore[assignment]
     return bench, device
@@ -100,7 +102,7 @@ def row_of(bench: Workbench) -> tuple[dict[str, Any], list[dict[str, Any]], Obse
     observed = run_protocol(bench)
     losses = train_losses(bench, observed)
     columns = facts | measured_columns(bench, observed, losses)
-    reason = why_invalid(bench, observed, losses)
+    reason = why_invalid(bench, observed, losses) or why_memory_is_wrong(columns)
     row, updates = reduce_ranks([{"rank": 0, "columns": columns, "updates": update_rows(observed, losses)}])
     config = bench.trial.config
     asked = {"accumulation_steps": config.accumulation_steps, "world_size": config.world_size}

@@ -1,6 +1,7 @@
 """What a test needs of the machine: without it the test skips with the reason, or fails where the machine must have it.
 
-BENCH_TEST_REQUIRE lists, by commas, what the machine must have: gcc, mount, slurm, chromium. There a skip would hide
+BENCH_TEST_REQUIRE lists, by commas, what the machine must have: gcc, mount, slurm, chromium, strace,
+setpriv. There a skip would hide
 that a part was never tested.
 """
 

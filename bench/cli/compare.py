@@ -1,25 +1,33 @@
-"""`bench compare`: candidates against a baseline."""
+"""`bench compare`: candidates against a baseline, fresh launches side by side, or this machine against a reference."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.cli.compare_reference import hold_against_reference
+from bench.cli.compare_run import LEAST_BLOCKS, USUAL_BLOCKS, RunOptions, run_side_by_side
 from bench.cli.options import (
     chosen_format,
     format_option,
-    results_argument,
     terminal_color,
     terminal_width,
     where_option,
 )
+from bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from bench.report.compare import Comparison
 
 _FAIL_ON = ("slower", "unclear", "loss")
+_ANY_REFERENCE = "\0"
+"""Stands for --reference without a name."""
 
 
 @click.command()
-@results_argument
+@click.argument("arguments", metavar="RESULTS...", nargs=-1, required=True)
 @click.option(
     "--baseline",
     multiple=True,
@@ -38,15 +46,51 @@ _FAIL_ON = ("slower", "unclear", "loss")
     "the verdicts]",
 )
 @click.option("--force", is_flag=True, help="Compare unlike machines, other work and unequal global batches as well.")
+@click.option(
+    "--run",
+    is_flag=True,
+    help="Launch anew. RESULTS is then one results folder or sweep file, followed by the configurations: the baseline, "
+    "then one candidate or more, each a trial id, a name as the tables show it, or conditions such as 'amp_mode == "
+    "bf16 and micro_batch_size == 8'; without any, all that it holds.",
+)
+@click.option(
+    "--blocks",
+    type=click.IntRange(LEAST_BLOCKS, 1000),
+    help=f"With --run: blocks, each one launch of every configuration.  [default: {USUAL_BLOCKS}]",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(["quick", "normal", "strict"]),
+    help="With --run: how long each launch measures.  [default: as RESULTS was measured]",
+)
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="With --run: where.  [default: as RESULTS was run]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="With --run: results folder; one that holds a part of this comparison is gone on with.  [default: "
+    "results/compare-<utc>-<trials>]",
+)
+@click.option(
+    "--reference",
+    is_flag=False,
+    flag_value=_ANY_REFERENCE,
+    metavar="[NAME|PATH]",
+    help="Compare this machine with a reference: a shipped one by name, or a results folder of another machine. Stands "
+    "last when it has no value.  [default: the reference that shares the most configurations]",
+)
 @click.pass_context
 def compare(
     ctx: click.Context,
-    results: tuple[Path, ...],
+    /,
+    arguments: tuple[str, ...],
     baseline: tuple[str, ...],
     where: tuple[str, ...],
     format: str,
     fail_on: tuple[str, ...],
     force: bool,
+    run: bool,
+    reference: str | None,
+    **of_run: Any,
 ) -> None:
     """Compare candidates with a baseline.
 
@@ -55,31 +99,79 @@ def compare(
     settle it. Peak memory is compared in bytes [worst rank]; runs of the same work must have the same loss curve.
     Unlike machines, other work and unequal global batches are refused. docs/deciding.md explains the verdicts.
 
+    With --run the launches are made now, side by side, each block in the order of the one before turned round (AB BA
+    AB ...), and kept in a results folder. With --reference the newest results of this machine are held against those of
+    a known one: is this machine slow?
+
     \b
     Example:
       bench compare results/quickstart --baseline 'amp_mode == fp32' --baseline 'micro_batch_size == 8'
+      bench compare results/quickstart --run 'fp32 16 x 2' 'fp32 32 x 1'
+      bench compare results/quickstart --reference
     """
+    _refuse_mixed(run, reference, baseline, where, of_run)
+    if reference is not None and "loss" in fail_on:
+        raise click.UsageError("--fail-on loss has no meaning with --reference: loss curves are not compared there.")
+    if reference is not None:
+        name = None if reference == _ANY_REFERENCE else reference
+        paths = [Path(argument) for argument in arguments]
+        ctx.exit(hold_against_reference(paths, where, name, format, fail_on, force))
     from bench.report.compare import compare as compare_rows
     from bench.report.compare_words import render_comparison
     from bench.report.launches import load_launches
     from bench.report.loss_curves import load_curves
 
-    comparison = compare_rows(load_launches(results, where), baseline, load_curves(results), force=force)
+    results, failed = [Path(argument) for argument in arguments], 0
+    if run:
+        blocks = of_run.pop("blocks") or USUAL_BLOCKS
+        options = RunOptions(blocks=blocks, force=force, **of_run)
+        ran = run_side_by_side(ctx, results[0], arguments[1:], options)
+        results, baseline, failed = [ran.folder], (f"trial_id == {ran.baseline}",), ran.failed
+    rows = load_launches(results, where)
+    try:
+        comparison = compare_rows(rows, baseline, load_curves(results), force=force, unfit_is_answer=run)
+    except BenchError as fault:
+        if not failed:
+            raise
+        click.echo(
+            f"{failed} launches failed, so there is nothing to compare ({fault}): bench show {results[0]}", err=True
+        )
+        ctx.exit(1)
     if comparison.is_forced:
         click.echo(
             "FORCED: unlike machines, other work or unequal global batches are compared. Read the notes.", err=True
         )
     text = render_comparison(comparison, chosen_format(format), width=terminal_width(), color=terminal_color())
     click.echo(text, nl=False)
-    if not fail_on:
-        return
+    if run:
+        click.echo(f"\nagain: bench compare {results[0]}", err=True)
+    gate = _gate(comparison, fail_on)
+    ctx.exit(1 if failed else gate)
+
+
+def _refuse_mixed(
+    run: bool, reference: str | None, baseline: tuple[str, ...], where: tuple[str, ...], of_run: dict[str, Any]
+) -> None:
+    given = [f"--{name}" for name, value in of_run.items() if value is not None]
+    if given and not run:
+        raise click.UsageError(f"{', '.join(given)} needs --run: stored results are compared as they are.")
+    if run and reference is not None:
+        raise click.UsageError("--run and --reference exclude each other: run a sweep, then compare it.")
+    if run and (baseline or where):
+        raise click.UsageError("--run takes its configurations as arguments, the baseline first, not by an option.")
+    if reference is not None and baseline:
+        raise click.UsageError("--reference has the other machine for a baseline; leave --baseline out.")
+
+
+def _gate(comparison: Comparison, fail_on: tuple[str, ...]) -> int:
+    """Say on stderr what fails the gate, and give the exit code."""
     refused = [one for one in comparison.candidates if one.is_refused]
-    if refused:
+    if fail_on and refused:
         click.echo(f"--fail-on: {len(refused)} candidates were refused, so this decides nothing.", err=True)
-        ctx.exit(2)
+        return 2
     failures = []
     for one in comparison.candidates:
-        lost = one.verdict is None and one.candidate.was_run
+        lost = one.verdict is None and one.candidate.was_run and not one.candidate.speeds
         is_bad = {
             "slower": lost or (one.verdict is not None and one.verdict.word == "slower"),
             "unclear": one.verdict is not None and one.verdict.word == "unclear",
@@ -88,4 +180,4 @@ def compare(
         failures += [f"{word}: {one.candidate.name}" for word in fail_on if is_bad[word]]
     for failure in failures:
         click.echo(f"--fail-on {failure}", err=True)
-    ctx.exit(1 if failures else 0)
+    return 1 if failures else 0

@@ -17,7 +17,7 @@ def show_end(folder: Path, draw: bool, recommend: bool = False) -> None:
     frame = load_results([folder])
     click.echo(render(frame, "table", (), width=terminal_width(), color=terminal_color()), nl=False)
     if recommend:
-        from bench.report.recommend_words import recommendation_lines
+        from bench.report.recommend_lines import recommendation_lines
 
         click.echo("\n" + "\n".join(recommendation_lines(frame)))
         click.echo(f"more: bench recommend {folder}")

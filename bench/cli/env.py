@@ -27,22 +27,40 @@ import click
     show_default=True,
     help="Text for people, or one JSON object in base units (bytes, MHz), null for what is not known.",
 )
+@click.option(
+    "--calibrate",
+    is_flag=True,
+    help="Measure what the device reaches at best, large matrix products and copies, and keep it for the rows of later "
+    "sweeps; under 10 s on a CPU, 30 s for each GPU.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="CPU threads the ceilings are for; a rank of a sweep has all cores / world_size.  [default: all cores]",
+)
 @click.pass_context
-def env(ctx: click.Context, device: str, output_format: str) -> None:
+def env(ctx: click.Context, device: str, output_format: str, calibrate: bool, threads: int | None) -> None:
     """Say what is here, what works and what does not.
 
     Looks at the processor, memory, torch, the driver, each GPU and who else is on it, and the folder of prepared
     corpora. Runs no trial; where torch can use a GPU, each adds up two numbers. Exits with 5, and the cure, where a GPU
     is here or asked for and torch cannot use it. Put its output into a bug report.
 
+    With --calibrate it measures the ceilings of the device, on a machine that should have nothing else to do, and keeps
+    them in the user's cache folder by device, torch version and threads. Rows measured there then say which share of
+    the matmul ceiling they reach.
+
     \b
     Example:
       bench env
+      bench env --calibrate
     """
     from bench.errors import EnvironmentFault
     from bench.run.machine_report import report_machine
 
-    report = report_machine(device)
+    if calibrate:
+        click.echo("measuring the ceilings of the device ...", err=True)
+    report = report_machine(device, calibrate, threads)
     if output_format == "json":
         click.echo(json.dumps(report, indent=1))
     else:
@@ -56,9 +74,13 @@ def env(ctx: click.Context, device: str, output_format: str) -> None:
 
 def _text(report: dict[str, Any], width: int) -> Iterator[str]:
     """Write the report for people, lines no longer than the terminal."""
+    from bench.cli.ceilings import ceilings_text
+
     yield f"This machine: {report['hostname']}"
     for label, text in _facts(report):
         yield from _wrap(f"  {label:<8}  ", text, width)
+    yield ""
+    yield from ceilings_text(report, width)
     yield ""
     yield "What works"
     for item in report["works"]:

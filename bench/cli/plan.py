@@ -245,7 +245,8 @@ def _summary(entries: Sequence[Trial | Skipped | Search], sweep: Sweep) -> list[
     rounds = f"{measure.rounds} round{'s' if measure.rounds > 1 else ''}"
     skipped = len(entries) - len(trials) - len(searches)
     searching = f"{len(searches)} search{'' if len(searches) == 1 else 'es'}, " if searches else ""
-    more = " and those of the searches, a few each" if searches else ""
+    again = ", and in later rounds every size that fitted" if measure.rounds > 1 else ""
+    more = f" and those of the searches, a few each{again}" if searches else ""
     lines.append(
         f"{len(entries)} combinations: {len(trials)} trials, {searching}{skipped} skipped; "
         f"{rounds}, so {launches} launch{'' if launches == 1 else 'es'}{more}"
@@ -254,5 +255,6 @@ def _summary(entries: Sequence[Trial | Skipped | Search], sweep: Sweep) -> list[
         gpus = sum(trial.config.world_size for trial in trials if trial.config.device == "cuda") * measure.rounds
         gpu_time = f" and {gpus * measure.timeout_s / 3600:,.1f} GPU-hours" if gpus else ""
         most = format_seconds(launches * measure.timeout_s)
-        lines.append(f"at most {most}{gpu_time}: measure.timeout_s = {measure.timeout_s:g} s for each launch")
+        without = ", without the searches" if searches else ""
+        lines.append(f"at most {most}{gpu_time}{without}: measure.timeout_s = {measure.timeout_s:g} s for each launch")
     return lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -37,8 +37,9 @@ class PatientConsole(Console):
 class SweepProgress:
     """Show what runs, what is done, how much and how long is left, and how each launch ended."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
+        self._clock = clock
         # FORCE_COLOR makes rich believe in a terminal even where stderr is a file.
         is_terminal = console.is_terminal and os.isatty(2)
         self._bar = Progress(
@@ -52,9 +53,11 @@ class SweepProgress:
             transient=True,
         )
         self._task: TaskID | None = None
-        self._total = 0
+        self._left = 0
+        self._is_estimate = False
         self._ended = 0
-        self._started = time.monotonic()
+        self._since_s = clock()
+        self._ended_before = 0
         self._failures: list[str] = []
 
     def __enter__(self) -> Self:
@@ -76,19 +79,24 @@ class SweepProgress:
         """Say what was found in the folder."""
         self._say(f"note: {text}")
 
+    def expect(self, launches: int, is_estimate: bool) -> None:
+        """Take note of how many launches are left; a search may take more or fewer than were expected of it."""
+        self._left, self._is_estimate = launches, is_estimate
+
     def sweep_begin(self, launches: int, done: int, skipped: int) -> None:
         """Say how much there is to do."""
-        parts = [f"{launches} to run"] + [f"{done} done before"] * bool(done) + [f"{skipped} skipped"] * bool(skipped)
+        about = "about " * self._is_estimate
+        parts = [f"{about}{launches} to run"]
+        parts += [f"{done} done before"] * bool(done) + [f"{skipped} skipped"] * bool(skipped)
         self._say(", ".join(parts))
-        self._total = launches
-        self._started = time.monotonic()
+        self._since_s = self._clock()
         self._task = self._bar.add_task("", total=launches, left="")
 
     def launch_begin(self, launch: PlannedLaunch) -> None:
         """Show the trial under way."""
         assert self._task is not None, "sweep_begin comes first"
         again = f" (attempt {launch.attempt + 1})" if launch.attempt else ""
-        self._bar.update(self._task, description=escape(f"round {launch.round + 1}  {launch.trial.label()}{again}"))
+        self._bar.update(self._task, description=escape(f"round {launch.round + 1}  {launch.trial.name()}{again}"))
 
     def waiting(self) -> None:
         """Let the bar draw itself; it has a thread of its own."""
@@ -97,25 +105,32 @@ class SweepProgress:
         """Print one line and move the bar on."""
         assert self._task is not None, "sweep_begin comes first"
         self._ended += 1
-        # A search may take more launches than were expected of it.
-        self._total = max(self._total, self._ended)
-        left = self._total - self._ended
-        left_s = (time.monotonic() - self._started) / self._ended * left
-        in_words = f"{left} left, about {format_seconds(left_s)}" if left else ""
-        self._bar.update(self._task, advance=1, total=self._total, left=in_words)
-        number = f"{self._ended:>{len(str(self._total))}}/{self._total}"
-        end = f"{launch.trial.label()}  {describe_end(row)}"
+        left, total = self._left, self._ended + self._left
+        left_s = self._launch_s() * left
+        in_words = f"{'about ' * self._is_estimate}{left} left, about {format_seconds(left_s)}" if left else ""
+        self._bar.update(self._task, advance=1, total=total, left=in_words)
+        number = f"{self._ended:>{len(str(total))}}/{'~' * self._is_estimate}{total}"
+        end = f"{launch.trial.name()}  {describe_end(row)}"
         # Where there is no bar, the line itself says how long it will take.
         self._say(f"{number}  {end}" + (f"  ({in_words})" if self._bar.disable and left else ""))
         if row["outcome"] not in RESULTS_ALL_THE_SAME:
             self._failures.append(f"{end}" + (f"  [trial {row['trial_id']}]" if row.get("trial_id") else ""))
 
+    def _launch_s(self) -> float:
+        """Say how long a launch takes on average [s], however it ends; once there are others, without the first.
+
+        The first also waits for the fork server, and where it proves the accumulation, mostly for that.
+        """
+        now_s = self._clock()
+        launch_s = (now_s - self._since_s) / (self._ended - self._ended_before)
+        if self._ended == 1:
+            self._since_s, self._ended_before = now_s, 1
+        return launch_s
+
     def place_left_out(self, label: str, reason: str) -> None:
-        """Say that a trial need not run; one launch fewer is left."""
-        if self._total > self._ended:
-            self._total -= 1
+        """Say that a trial need not run."""
         if self._task is not None:
-            self._bar.update(self._task, total=self._total)
+            self._bar.update(self._task, total=self._ended + self._left)
         self._say(f"pruned  {label}  {reason}")
 
     def _say(self, text: str) -> None:

@@ -77,8 +77,11 @@ def recommend(
 
     Of the rows of RESULTS with exactly the asked global batch, whose accumulation proof did not fail and that fit with
     room to spare, the fastest [valid tokens/s, all ranks]; of those that cannot be told apart, the one with the least
-    memory. Says how long T tokens take [hours, GPU-hours, updates, price, joules], how sure that is, what comes second
-    and why each other configuration lost, and prints what reproduces it. docs/deciding.md explains the rules.
+    memory. What trains something else (other data, learning rate, type of the weights ...) is no alternative: where
+    RESULTS hold several training problems it exits 2 and gives the --where of each.
+
+    Says how long T tokens take [hours, GPU-hours, updates, price, joules], how sure that is, what comes second and why
+    each other configuration lost, and prints what reproduces it. docs/deciding.md explains the rules.
 
     \b
     Example:

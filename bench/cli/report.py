@@ -48,6 +48,7 @@ def report(
       bench report results/quickstart --out quickstart.html
     """
     from bench.record.atomic import write_atomically
+    from bench.report.launches import require_rows
     from bench.report.page import build_page
     from bench.report.recommend import Question
     from bench.report.select import select_table
@@ -56,7 +57,10 @@ def report(
         if len(results) > 1:
             raise BenchError(f"{len(results)} results named: say with --out where the page goes to.")
         out = (results[0] if results[0].is_dir() else results[0].parent) / "report.html"
-    page = build_page(select_table(results, where), Question(global_batch_size, run_tokens=run_tokens))
+    table = select_table(results, where)
+    if not where:
+        require_rows([table], results)
+    page = build_page(table, Question(global_batch_size, run_tokens=run_tokens))
     write_atomically(out, page.text.encode())
     if not page.is_interactive:
         click.echo("the chart is a plain picture: pip install 'accumbench[report]' makes it interactive", err=True)

@@ -27,7 +27,8 @@ import click
     "--rounds",
     type=click.IntRange(1, 1000),
     help="Passes over all trials, instead of the number in the sweep file; more than before adds rounds to a finished "
-    "sweep.  [default: measure.rounds]",
+    "sweep. Of a search, micro_batch_size: {max: N}, the later rounds run every size that fitted in the first.  "
+    "[default: measure.rounds]",
 )
 @click.option(
     "--retry-failed", is_flag=True, help="Run failed, timed-out, hung and killed launches again, 3 times at most."

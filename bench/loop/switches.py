@@ -13,10 +13,14 @@ def set_switches(amp_mode: AmpMode) -> None:
     """Turn TF32 off for fp32, and on for tf32, bf16 and fp16 [whole process].
 
     Under bf16 and fp16 it concerns what autocast leaves in fp32. Call it after user code ran, which may have changed
-    the switches. torch >= 2.9 has one `fp32_precision` per backend and refuses to mix it with the older names, so the
-    API the installed torch offers is used alone.
+    the switches. torch >= 2.9 also has one `fp32_precision` per backend. Its older getters, which torch's own compiler
+    calls, raise where only that was set, so the older setters come first: what they leave open, or turn on for a CPU,
+    is then set through the new ones, and both say the same.
     """
     allowed = amp_mode != "fp32"
+    # Sets what torch.set_float32_matmul_precision does, too: high or highest.
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed
     if _has_fp32_precision():
         precision = "tf32" if allowed else "ieee"
         backends: Any = torch.backends
@@ -25,10 +29,6 @@ def set_switches(amp_mode: AmpMode) -> None:
         # A CPU may also round fp32 products (to bf16 or tf32) when asked; never here.
         for owner in (backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn):
             owner.fp32_precision = "ieee"
-        return
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cuda.matmul.allow_tf32 = allowed
-    torch.backends.cudnn.allow_tf32 = allowed
 
 
 def read_switches() -> dict[str, bool | str]:

@@ -57,8 +57,10 @@ def accumulate_window(
 
 def to_device(micro_batch: Any, device: torch.device) -> Any:
     """Copy a micro-batch to the device without waiting: anything with a `to`, or a tuple, list or dict of such."""
+    if hasattr(micro_batch, "to"):
+        return micro_batch.to(device, non_blocking=True)
     if isinstance(micro_batch, tuple | list):
         return type(micro_batch)(to_device(item, device) for item in micro_batch)
     if isinstance(micro_batch, dict):
         return {key: to_device(item, device) for key, item in micro_batch.items()}
-    return micro_batch.to(device, non_blocking=True) if hasattr(micro_batch, "to") else micro_batch
+    return micro_batch

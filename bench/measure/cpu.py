@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import psutil
 import torch
 
-from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks
-from bench.measure.host import cpu_model
+from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks, Residents
+from bench.measure.host import cgroup_memory_bytes, cpu_model
 from bench.measure.witness import DispatchWitness
 
 
@@ -49,13 +49,17 @@ class CpuDevice:
         return AllocatorCounts(None, None)
 
     def properties(self) -> DeviceProperties:
-        """Name the processor; capacity is the host's memory."""
-        return DeviceProperties(cpu_model(), None, psutil.virtual_memory().total)
+        """Name the processor; capacity is the host's memory, or what a container may use of it."""
+        total = int(psutil.virtual_memory().total)
+        return DeviceProperties(cpu_model(), None, min(total, cgroup_memory_bytes() or total))
 
     def host_block(self, rows: int, columns: int) -> torch.Tensor:
         """Make a plain tensor: host and device are one."""
         return torch.full((rows, columns), float("nan"), dtype=torch.float64)
 
-    def witness(self, alive: Iterable[torch.Tensor], kept_on_host: Iterable[torch.Tensor]) -> DispatchWitness:
+    def outside_allocator_bytes(self) -> None:
+        """Give null: there is no caching allocator."""
+
+    def witness(self, residents: Callable[[], Residents], kept_on_host: Iterable[torch.Tensor]) -> DispatchWitness:
         """Witness live storages and reads into Python."""
-        return DispatchWitness(alive, kept_on_host)
+        return DispatchWitness(residents, kept_on_host)

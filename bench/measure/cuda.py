@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
-from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks
+from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks, Residents
 from bench.measure.witness import DispatchWitness
 
 
@@ -55,6 +55,7 @@ class CudaDevice:
             allocated_bytes=stats["allocated_bytes.all.peak"],
             active_bytes=stats["active_bytes.all.peak"],
             reserved_bytes=stats["reserved_bytes.all.peak"],
+            inactive_split_bytes=stats.get("inactive_split_bytes.all.peak"),
         )
 
     def allocator_counts(self) -> AllocatorCounts:
@@ -72,6 +73,13 @@ class CudaDevice:
         """Make page-locked memory, the only kind to which a copy from the GPU runs without the host waiting."""
         return torch.full((rows, columns), float("nan"), dtype=torch.float64, pin_memory=True)
 
-    def witness(self, alive: Iterable[torch.Tensor], kept_on_host: Iterable[torch.Tensor]) -> DispatchWitness:
-        """Witness reads into Python; bytes come from the allocator."""
-        return DispatchWitness(alive, kept_on_host, device_type="cuda", count_storages=False)
+    def outside_allocator_bytes(self) -> int:
+        """Ask the driver what is free; what is neither free nor the allocator's is outside it."""
+        free, total = torch.cuda.mem_get_info(self.torch_device)
+        return max(0, total - free - torch.cuda.memory_reserved(self.torch_device))
+
+    def witness(self, residents: Callable[[], Residents], kept_on_host: Iterable[torch.Tensor]) -> DispatchWitness:
+        """Witness storages on the GPU and reads into Python; the peak itself is the allocator's, and so its phase."""
+        return DispatchWitness(
+            residents, kept_on_host, device_type="cuda", allocator_peak_bytes=lambda: self.peaks().allocated_bytes
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,6 +20,8 @@ class MemoryPeaks:
     """In live tensors and in freed blocks that a stream still holds."""
     reserved_bytes: int | None
     """Held from the driver by the caching allocator, free blocks included."""
+    inactive_split_bytes: int | None = None
+    """Free parts of blocks in use, which cannot go back to the driver."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +45,60 @@ class DeviceProperties:
 
 
 @dataclass(frozen=True)
+class Residents:
+    """Hold what lives across updates, so that the witness can tell what a storage is for [one rank]."""
+
+    model: Sequence[torch.Tensor] = ()
+    """Parameters and buffers."""
+    gradients: Sequence[torch.Tensor] = ()
+    optimizer_state: Sequence[torch.Tensor] = ()
+    ddp_buckets: Sequence[torch.UntypedStorage] = ()
+    """Into which DistributedDataParallel gathers gradients, as far as they are known."""
+
+
+@dataclass(frozen=True)
+class PeakParts:
+    """Divide the most bytes that lived in tensor storages, at the moment they did [one rank]."""
+
+    phase: str
+    """What the loop was at: forward, backward or update."""
+    model_bytes: int
+    """Parameters and buffers."""
+    gradient_bytes: int
+    """In `.grad`, or on its way there."""
+    optimizer_state_bytes: int
+    activation_bytes: int
+    """Kept for the backward, the parameters apart."""
+    ddp_bucket_bytes: int
+    temporary_bytes: int
+    """All the rest."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Give the whole peak [bytes]."""
+        kept = self.model_bytes + self.gradient_bytes + self.optimizer_state_bytes
+        return kept + self.activation_bytes + self.ddp_bucket_bytes + self.temporary_bytes
+
+
+@dataclass(frozen=True)
 class MemoryPass:
     """What is witnessed while a memory pass runs; read after it."""
 
     live_peak_bytes: int | None
-    """Most bytes in live tensor storages on the CPU; null on a device with its own counters."""
+    """Most bytes in live tensor storages of the device; null when they were not followed."""
     host_reads: int
     """Times the host waited for a value of the device: a number read into Python, or a copy not left to itself."""
+    parts: PeakParts | None = None
+    """What `live_peak_bytes` consisted of; null when storages were not followed."""
+    peak_phase: str | None = None
+    """Phase of the peak by the device's own counters, by `live_peak_bytes` where it has none."""
 
 
 class Witness(Protocol):
     """Watch a memory pass."""
+
+    def phase_begin(self, phase: str) -> None:
+        """Note that forward, backward or the update starts."""
 
     def result(self) -> MemoryPass:
         """Give what was witnessed so far."""
@@ -100,11 +145,17 @@ class Device(Protocol):
         It takes no memory of the device, so what is kept in it never shows in a peak.
         """
 
+    def outside_allocator_bytes(self) -> int | None:
+        """Read how much of the device is in use beside what this process's allocator holds; null if it cannot tell.
+
+        Memory of other processes is in it.
+        """
+
     def witness(
-        self, alive: Iterable[torch.Tensor], kept_on_host: Iterable[torch.Tensor]
+        self, residents: Callable[[], Residents], kept_on_host: Iterable[torch.Tensor]
     ) -> AbstractContextManager[Witness]:
         """Give a context that witnesses a memory pass; it slows what it watches.
 
-        `alive` are the tensors that live before it: parameters, gradients, optimizer state. Reads from `kept_on_host`
-        (an optimizer's own step counts) wait for no device and are not counted.
+        `residents` is asked at both ends: what lives before the pass, and what lives after it. Reads from
+        `kept_on_host` (an optimizer's own step counts) wait for no device and are not counted.
         """

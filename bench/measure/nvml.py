@@ -15,9 +15,10 @@ from bench.measure.time_limit import LimitedThread, NoAnswerError
 
 ValueT = TypeVar("ValueT")
 
-_INIT_LIMIT_S = 20.0
+INIT_LIMIT_S = 20.0
 """Where no process keeps the driver loaded (persistence mode off), the first call loads it: seconds with eight GPUs."""
-_CALL_LIMIT_S = 2.0
+CALL_LIMIT_S = 2.0
+"""A call that takes longer has hung [s]."""
 _DEV = Path("/dev")
 
 
@@ -72,22 +73,25 @@ class NvmlReport:
     """Newest CUDA that the driver runs, such as 12.4."""
 
 
-def read_nvml(init_limit_s: float = _INIT_LIMIT_S, call_limit_s: float = _CALL_LIMIT_S) -> NvmlReport:
-    """Ask NVML for the driver and the GPUs; never raises, never hangs."""
+def read_nvml(init_limit_s: float = INIT_LIMIT_S, call_limit_s: float = CALL_LIMIT_S) -> NvmlReport:
+    """Ask NVML for the driver and the GPUs; never hangs, and raises nothing that NVML or its bindings do.
+
+    Raises:
+        EnvironmentFault: The machine has no thread left to ask it in.
+    """
     try:
         import pynvml
     except ImportError:
         return NvmlReport(problem="the Python package nvidia-ml-py is not installed")
-    if _hung:
-        return NvmlReport(problem=_hung[0])
+    if hung:
+        return NvmlReport(problem=hung[0])
     reader = _Reader(pynvml, LimitedThread("nvml"), call_limit_s)
     try:
         reader.read(init_limit_s)
     except NoAnswerError:
-        _hung.append("the NVIDIA driver library does not answer; the driver or a GPU hangs")
-        reader.problem = _hung[0]
+        reader.problem = note_hung()
     except pynvml.NVMLError as error:
-        reader.problem = _plain(error)
+        reader.problem = say_fault(error)
     except OSError as error:  # a library of that name that is not NVIDIA's, or is damaged
         reader.problem = f"the NVIDIA driver library cannot be used: {error}"
     return NvmlReport(reader.driver_version, tuple(reader.gpus), reader.problem, reader.driver_cuda_version)
@@ -98,8 +102,14 @@ def device_files() -> tuple[str, ...]:
     return tuple(sorted(str(path) for path in _DEV.glob("nvidia[0-9]*")))
 
 
-_hung: list[str] = []
+hung: list[str] = []
 """Why NVML is not asked again by this process; empty while it answers."""
+
+
+def note_hung() -> str:
+    """Keep in mind that NVML does not answer; give that in plain words."""
+    hung[:] = ["the NVIDIA driver library does not answer; the driver or a GPU hangs"]
+    return hung[0]
 
 
 @dataclass
@@ -179,8 +189,16 @@ class _Reader:
         """
         try:
             return self.thread.ask(question, self.call_limit_s)
-        except (self.nvml.NVMLError, AttributeError, UnicodeDecodeError):
+        except refusals(self.nvml):
             return None
+
+
+def refusals(nvml: Any) -> tuple[type[Exception], ...]:
+    """Give what the bindings raise where a device, driver, binding or permission does not tell one figure.
+
+    For a function that this driver has only by an older name they raise an error that is not among their own.
+    """
+    return (nvml.NVMLError, nvml.NVMLLibraryMismatchError, AttributeError, UnicodeDecodeError)
 
 
 def _text(value: str | bytes | None) -> str | None:
@@ -188,8 +206,8 @@ def _text(value: str | bytes | None) -> str | None:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def _plain(error: Exception) -> str:
-    """Say in plain words why NVML does not start."""
+def say_fault(error: Exception) -> str:
+    """Say in plain words what NVML refuses."""
     return {
         "NVMLError_LibraryNotFound": "there is no NVIDIA driver library, libnvidia-ml.so.1",
         "NVMLError_FunctionNotFound": "the NVIDIA driver library is too old to be asked",

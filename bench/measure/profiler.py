@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from bench.measure.device import Device, MemoryPeaks
+from bench.measure.device import Device, MemoryPeaks, Witness
 
 if TYPE_CHECKING:  # the loop and what watches it meet only in the worker
     from bench.loop.observer import Phase, UpdateResult
@@ -62,6 +62,10 @@ class Part:
     """Monotonic host time from edge to edge, both after a wait for the device [s]."""
     peaks: MemoryPeaks
     """Peaks within the part."""
+    cpu_seconds: float = 0.0
+    """CPU time that all threads of the process took meanwhile [s]."""
+    begin_s: float = 0.0
+    """First edge on the host's monotonic clock, which all processes of a machine share [s]."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,10 @@ class Profiler:
         self._micro_step_marks: list[Any] = []
         self._micro_steps = 0
         self._start_ns = 0
+        self._start_cpu_ns = 0
         self._values = torch.empty(0)
+        self.witness: Witness | None = None
+        """Told of each phase; there is one in the memory pass alone."""
 
     def begin(self, name: PartName, updates: int, by_micro_steps: bool = False) -> None:
         """Start a part of at most so many updates: wait for the device, reset peaks, start the clock.
@@ -111,6 +118,7 @@ class Profiler:
         self._values = self._device.host_block(updates, 2)
         self._device.synchronise()
         self._device.reset_peaks()
+        self._start_cpu_ns = time.process_time_ns()
         self._marks = [self._device.mark()]
         self._start_ns = self._clock()
 
@@ -120,7 +128,9 @@ class Profiler:
         self._micro_step_marks = []
 
     def phase_begin(self, phase: Phase) -> None:
-        """Do nothing."""
+        """Tell the witness, if there is one."""
+        if self.witness is not None:
+            self.witness.phase_begin(phase)
 
     def micro_step_end(self) -> None:
         """Count, and mark where asked to."""
@@ -154,6 +164,7 @@ class Profiler:
         """Wait for the device, stop the clock, then read what was sent."""
         self._device.synchronise()
         host_seconds = (self._clock() - self._start_ns) / 1e9
+        cpu_seconds = (time.process_time_ns() - self._start_cpu_ns) / 1e9
         peaks = self._device.peaks()
         values = self._values.tolist()
         samples = tuple(
@@ -173,7 +184,7 @@ class Profiler:
             for index, kept in enumerate(self._kept)
         )
         self._kept, self._marks = [], []
-        return Part(self._name, samples, host_seconds, peaks)
+        return Part(self._name, samples, host_seconds, peaks, cpu_seconds, self._start_ns / 1e9)
 
     def _between(self, marks: list[Any]) -> tuple[float, ...]:
         return tuple(self._device.seconds_between(earlier, later) for earlier, later in itertools.pairwise(marks))

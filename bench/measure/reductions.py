@@ -6,6 +6,7 @@ trusting the loop's intent, is what shows a reduction in every micro-step.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,6 +29,7 @@ class Reductions(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Reductions of each update watched."""
         self.most_per_micro_step = 0
         """Most reductions of one micro-step: the buckets that the gradients are cut into."""
+        self._buckets: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
         self._in_micro_step = 0
         self._in_update = 0
         self._is_active = False
@@ -47,7 +49,12 @@ class Reductions(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.namespace == "c10d" and func._opname.startswith("allreduce") and _are_floats(args[0]):
             self._in_micro_step += 1
             self._in_update += 1
+            self._buckets.update(tensor.untyped_storage() for tensor in args[0])
         return func(*args, **(kwargs or {}))
+
+    def buckets(self) -> list[torch.UntypedStorage]:
+        """List the storages that were reduced and still live: those that gradients are gathered in."""
+        return list(self._buckets)
 
     def window_begin(self, plan: WindowPlan) -> None:
         """Start from 0."""

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from bench.errors import EnvironmentFault
+
 ValueT = TypeVar("ValueT")
+
+
+def process_limit() -> str:
+    """Say how many processes and threads this user may have, for a message that one cannot be started."""
+    limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    number = "any number of" if limit == resource.RLIM_INFINITY else f"{limit:,}"
+    return (
+        f"this user may have {number} processes and threads (ulimit -u); memory, or a container (pids.max), may allow "
+        "fewer. Raise the limit, or end some."
+    )
 
 
 class NoAnswerError(Exception):
@@ -22,9 +35,17 @@ class LimitedThread:
     """
 
     def __init__(self, name: str) -> None:
+        """Start the thread.
+
+        Raises:
+            EnvironmentFault: The machine has no thread left; names the limit.
+        """
         self._questions: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-        threading.Thread(target=self._serve, name=name, daemon=True).start()
+        try:
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
+        except RuntimeError as error:
+            raise EnvironmentFault(f"No thread can be started: {process_limit()}") from error
 
     def ask(self, question: Callable[[], ValueT], limit_s: float) -> ValueT:
         """Give the answer to a question, or raise what it raised.

@@ -1,20 +1,22 @@
-"""A witness inside torch's dispatcher: live tensor storages on the CPU, and values that the host waits for.
+"""A witness inside torch's dispatcher: live tensor storages, what they are kept for, and values the host waits for.
 
 Every operator passes the dispatcher, in backward too, so each new storage is seen when it appears and, by a weak
-reference, when it goes. Not seen: scratch space inside one operator, and memory that torch does not own.
+reference, when it goes; autograd tells what it saves for the backward. Not seen: scratch space inside one operator,
+and memory that torch does not own.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from bench.measure.device import MemoryPass
+from bench.measure.device import MemoryPass, Residents
+from bench.measure.storages import LiveStorages, Use
 
 _HOST_READS = {torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default}
 _TO_COPY = torch.ops.aten._to_copy.default
@@ -22,45 +24,91 @@ _COPY = torch.ops.aten.copy_.default
 
 
 class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Count live bytes of tensor storages and reads by the host while active [one process].
+    """Count live bytes of tensor storages, by use, and reads by the host while active [one process].
+
+    Autograd's hooks give back what they are given, so that nothing lives longer for being witnessed. What activation
+    checkpointing does not keep is not seen by them; what it makes again in the backward counts as kept for it.
 
     Args:
-        alive: tensors that live before the witness comes: parameters, gradients, optimizer state.
-        kept_on_host: tensors whose reads are not counted, such as an optimizer's own step counts.
-        device_type: reads from tensors of this device are counted.
-        count_storages: False where the device has counters of its own.
+        residents: Gives what lives across updates; asked at both ends, and not kept.
+        kept_on_host: Tensors whose reads are not counted, such as an optimizer's own step counts.
+        device_type: Storages of this device are followed, reads from it are counted.
+        allocator_peak_bytes: Reads the peak that the device itself counts; None where it counts none.
     """
 
     def __init__(
         self,
-        alive: Iterable[torch.Tensor] = (),
+        residents: Callable[[], Residents] = Residents,
         kept_on_host: Iterable[torch.Tensor] = (),
         *,
         device_type: str = "cpu",
-        count_storages: bool = True,
+        allocator_peak_bytes: Callable[[], int | None] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._device_type = device_type
+        self._residents = residents
         self._kept_on_host = {id(tensor): tensor for tensor in kept_on_host}
+        self._device_type = device_type
+        self._allocator_peak_bytes = allocator_peak_bytes
+        self._hooks = saved_tensors_hooks(self._note_saved, _unchanged)
         self.host_reads = 0
-        self.live_bytes = 0
-        self.peak_bytes = 0
-        self._sizes: dict[int, tuple[int, weakref.ref[Any]]] = {}
-        self._count_storages = count_storages
-        if count_storages:
-            for tensor in alive:
-                self._see(tensor)
+        self.storages = LiveStorages(device_type)
+        self._last_allocator_peak = 0
+        self._allocator_peak_phase = self.storages.phase
+
+    def __enter__(self) -> DispatchWitness:
+        self._see_residents()
+        super().__enter__()  # type: ignore[no-untyped-call]
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._hooks.__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._note_allocator_peak()
+        self._see_residents()
+
+    def phase_begin(self, phase: str) -> None:
+        """Note what the loop does from here on; a higher peak of the device's counters came before."""
+        self._note_allocator_peak()
+        self.storages.phase = phase
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         self.host_reads += self._is_host_read(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
-        if self._count_storages:
-            for leaf in tree_leaves(result):
-                if isinstance(leaf, torch.Tensor):
-                    self._see(leaf)
+        use = self._use_of_result(func, args)
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self.storages.see(leaf, use)
         return result
+
+    def _use_of_result(self, func: Any, args: tuple[Any, ...]) -> Use:
+        """Tell what an operator's result is for as far as the operator shows it."""
+        if func is _TO_COPY and self.storages.use_of(args[0]) is Use.PARAMETER:
+            return Use.WEIGHT_CAST
+        # Only a forward that runs again inside the backward has gradients switched on there.
+        is_made_again = self.storages.phase == "backward" and torch.is_grad_enabled()
+        return Use.ACTIVATION if is_made_again else Use.TEMPORARY
+
+    def _note_saved(self, tensor: torch.Tensor) -> torch.Tensor:
+        self.storages.see(tensor, Use.ACTIVATION)
+        return tensor
+
+    def _note_allocator_peak(self) -> None:
+        if self._allocator_peak_bytes is None:
+            return
+        peak = self._allocator_peak_bytes() or 0
+        if peak > self._last_allocator_peak:
+            self._last_allocator_peak, self._allocator_peak_phase = peak, self.storages.phase
+
+    def _see_residents(self) -> None:
+        residents = self._residents()
+        self.storages.see_all(residents.model, Use.PARAMETER)
+        self.storages.see_all(residents.gradients, Use.GRADIENT)
+        self.storages.see_all(residents.optimizer_state, Use.OPTIMIZER_STATE)
+        for storage in residents.ddp_buckets:
+            self.storages.see_storage(storage, Use.DDP_BUCKET)
 
     def _is_host_read(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Tell whether the host waits here for a value: read as a Python number, or copied and waited for."""
@@ -78,29 +126,14 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def result(self) -> MemoryPass:
         """Give what was witnessed so far."""
-        return MemoryPass(self.peak_bytes if self._count_storages else None, self.host_reads)
+        parts = self.storages.parts()
+        has_counters = self._allocator_peak_bytes is not None
+        phase = self._allocator_peak_phase if has_counters else parts.phase
+        return MemoryPass(self.storages.peak_bytes, self.host_reads, parts, phase)
 
-    def _see(self, tensor: torch.Tensor) -> None:
-        """Count a storage once, follow its size, and uncount it when it dies."""
-        if tensor.layout is not torch.strided or tensor.device.type != self._device_type:
-            return
-        storage = tensor.untyped_storage()
-        key, size = id(storage), storage.nbytes()
-        known = self._sizes.get(key)
-        if known is not None and known[1]() is storage:
-            self.live_bytes += size - known[0]
-            self._sizes[key] = (size, known[1])
-        else:
-            self._sizes[key] = (size, weakref.ref(storage, self._forget(key)))
-            self.live_bytes += size
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
 
-    def _forget(self, key: int) -> Callable[[Any], None]:
-        def forget(_: Any) -> None:
-            size, _reference = self._sizes.pop(key)
-            self.live_bytes -= size
-
-        return forget
+def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
 def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], place: int, name: str) -> Any:

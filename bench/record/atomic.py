@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.errors import StorageError
@@ -16,24 +18,40 @@ def write_atomically(path: Path, content: bytes) -> None:
     Raises:
         StorageError: The system refused; names the path and the need. The file is then to be taken as not written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    write_together({path: content})
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Replace files of one folder, each as `write_atomically` does, for one wait of the disk less than one by one.
+
+    All are durable on return, and not before: after a power cut some may be there and others not.
+
+    Raises:
+        StorageError: The system refused; names the path and the need. All are then to be taken as not written.
+    """
+    temporary = {path: path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in contents}
+    (folder,) = {path.parent for path in contents}
+    path = next(iter(contents))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as stream:
-            reach("file.write")
-            stream.write(content)
-            stream.flush()
-            reach("file.fsync")
-            os.fsync(stream.fileno())
-        reach("file.rename")
-        temporary.replace(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, content in contents.items():
+            with temporary[path].open("wb") as stream:
+                reach("file.write")
+                stream.write(content)
+                stream.flush()
+                reach("file.fsync")
+                os.fsync(stream.fileno())
+        for path in contents:
+            reach("file.rename")
+            temporary[path].replace(path)
         reach("folder.fsync")
-        sync_folder(path.parent)
+        sync_folder(folder)
         reach("file.durable")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise storage_error(path, f"cannot be written ({len(content):,} bytes needed)", error) from error
+        for left in temporary.values():
+            with contextlib.suppress(OSError):
+                left.unlink()
+        raise storage_error(path, f"cannot be written ({len(contents[path]):,} bytes needed)", error) from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -55,4 +73,15 @@ def read_bytes(path: Path) -> bytes:
 
 def storage_error(path: Path, what: str, error: OSError) -> StorageError:
     """Phrase a refusal of the operating system: where, what, the system's word for it."""
-    return StorageError(f"{path}: {what}: {error.strerror or error}.")
+    return StorageError(f"{path}: {what}: {words_of(error, path)}.")
+
+
+def words_of(error: OSError, path: Path) -> str:
+    """Give the system's word for a refusal; a disk with room but no inode left is not called full."""
+    words = str(error.strerror or error)
+    if error.errno == errno.ENOSPC:
+        with contextlib.suppress(OSError):
+            disk = os.statvfs(next(folder for folder in (path, *path.parents) if folder.exists()))
+            if disk.f_files > 0 and disk.f_favail == 0:
+                words += f" (all {disk.f_files:,} inodes of it are used, see df -i: delete some files)"
+    return words

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Kind = Literal["string", "int64", "float64", "bool", "list<string>", "list<int64>", "list<float64>"]
-Rule = Literal["launch", "config", "same", "rank0", "sum", "max", "min", "any", "union", "per_rank", "derived"]
+Rule = Literal["launch", "config", "same", "rank0", "sum", "max", "worst", "min", "any", "union", "per_rank", "derived"]
 
 RULE_WORDS: dict[Rule, str] = {
     "launch": "set once by the driver",
@@ -16,6 +16,7 @@ RULE_WORDS: dict[Rule, str] = {
     "rank0": "of rank 0",
     "sum": "sum; null when a rank did not report",
     "max": "largest",
+    "worst": "of the rank with the largest peak_allocated_bytes, so that parts of its peak add up to it",
     "min": "smallest",
     "any": "true when it is on any rank",
     "union": "union of the ranks' lists",

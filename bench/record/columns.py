@@ -10,6 +10,8 @@ from __future__ import annotations
 from bench.record.column_types import Column
 from bench.record.columns_configuration import CONFIGURATION, MODEL, SWITCHES
 from bench.record.columns_counts import COUNTS
+from bench.record.columns_efficiency import EFFICIENCY
+from bench.record.columns_health import HEALTH
 from bench.record.columns_identity import IDENTITY
 from bench.record.columns_machine import MACHINE
 from bench.record.columns_memory import MEMORY
@@ -29,7 +31,9 @@ COLUMNS: tuple[Column, ...] = (
     *SWITCHES,
     *COUNTS,
     *TIME,
+    *EFFICIENCY,
     *MEMORY,
+    *HEALTH,
     *QUALITY,
     *PROOF,
     *MACHINE,

@@ -33,6 +33,7 @@ CONFIGURATION: tuple[Column, ...] = (
     _config("global_batch_size", "int64", "Sequences per update over all ranks.", "sequence"),
     _config("seq_len", "int64", "Most tokens of one sequence.", "token"),
     _config("data_source", "string", "Where the text comes from: corpus, text, tokens or synthetic, with its name."),
+    _config("end_of_text", "int64", "Id that ends each document of a token file; null for one stream without borders."),
     _config(
         "rows",
         "string",
@@ -49,8 +50,16 @@ CONFIGURATION: tuple[Column, ...] = (
     _config("lr", "float64", "Learning rate asked for, before the schedule."),
     _config("weight_decay", "float64", "Weight decay of the optimizer."),
     _config("momentum", "float64", "Momentum of SGD; null for other optimizers or when not set."),
+    _config("beta1", "float64", "First decay rate of AdamW; null for other optimizers."),
+    _config("beta2", "float64", "Second decay rate of AdamW; null for other optimizers."),
     _config("schedule", "string", "Shape of the learning-rate schedule, in updates: constant, linear or cosine."),
     _config("lr_warmup_updates", "int64", "Updates over which the learning rate rises from 0.", "update"),
+    _config(
+        "schedule_total_updates",
+        "int64",
+        "Updates after which a linear or cosine schedule reaches zero; null for a constant one.",
+        "update",
+    ),
     _config("clip_norm", "float64", "Gradient norm above which the whole update's gradient is scaled; null when off."),
     _config("seed", "int64", "Seed of weights and of the order of sequences."),
     _config("activation_checkpointing", "bool", "Whether blocks recompute their activations in the backward pass."),
@@ -59,6 +68,12 @@ CONFIGURATION: tuple[Column, ...] = (
         "window_mode",
         "string",
         "Whether the micro-batches of an update are cut before it starts (buffered) or one by one (streamed).",
+    ),
+    _config(
+        "cpu_threads_per_rank",
+        "int64",
+        "Threads asked for in each rank; null for the cores divided by the ranks, which threads_per_rank tells.",
+        "thread",
     ),
     _config("config_json", "string", "The whole resolved configuration as canonical JSON."),
 )

@@ -15,7 +15,7 @@ MACHINE: tuple[Column, ...] = (
     _machine("cpu_count", "int64", "rank0", "Logical CPUs the process may use."),
     _machine("gpu_name", "string", "same", "Name of the GPU; null on a CPU."),
     _machine("gpu_uuid_per_rank", "list<string>", "per_rank", "UUID of every rank's GPU, in rank order.", "gpu_uuid"),
-    _machine("driver_version", "string", "rank0", "Version of the GPU driver; null without one."),
+    _machine("driver_version", "string", "launch", "Version of the GPU driver; null without one."),
     _machine("cuda_version", "string", "same", "Version of CUDA torch was built with; null for a CPU build."),
     _machine("cudnn_version", "string", "same", "Version of cuDNN; null without it."),
     _machine("nccl_version", "string", "same", "Version of NCCL; null without it."),

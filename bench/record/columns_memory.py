@@ -9,34 +9,92 @@ def _memory(name: str, rule: Rule, sentence: str, kind: Kind = "int64", source: 
     return Column(name, kind, "byte", "memory", rule, sentence, source)
 
 
+def _per_rank(source: str) -> Column:
+    sentence = f"{source} of every rank, in rank order."
+    return _memory(f"{source}_per_rank", "per_rank", sentence, "list<int64>", source)
+
+
 MEMORY: tuple[Column, ...] = (
     _memory(
         "peak_allocated_bytes",
         "max",
         "Most bytes in live tensors, worst rank; on a CPU the live tensor storages of the memory pass.",
     ),
-    _memory(
-        "peak_allocated_bytes_per_rank",
-        "per_rank",
-        "peak_allocated_bytes of every rank, in rank order.",
-        "list<int64>",
-        "peak_allocated_bytes",
-    ),
+    _per_rank("peak_allocated_bytes"),
     _memory(
         "first_update_peak_allocated_bytes",
         "max",
-        "Most bytes in live tensors during the launch's first update, worst rank.",
+        "Most bytes in live tensors during the launch's first update, worst rank; null on a CPU.",
+    ),
+    _memory(
+        "first_update_peak_reserved_bytes",
+        "max",
+        "Most bytes the caching allocator held during the launch's first update, worst rank; null on a CPU.",
     ),
     _memory(
         "peak_active_bytes",
         "max",
         "Most bytes allocated or freed but still held by a stream, worst rank; null on a CPU.",
     ),
+    _per_rank("peak_active_bytes"),
     _memory("peak_reserved_bytes", "max", "Most bytes the caching allocator held, worst rank; null on a CPU."),
-    _memory("parameter_bytes", "max", "Bytes of the unique parameters, worst rank."),
-    _memory("gradient_bytes", "max", "Bytes of all gradients, worst rank."),
-    _memory("optimizer_state_bytes", "max", "Bytes of the optimizer's state after an applied update, worst rank."),
+    _per_rank("peak_reserved_bytes"),
+    _memory(
+        "peak_inactive_split_bytes",
+        "max",
+        "Most bytes in free parts of blocks that are partly in use, which cannot go back to the driver, worst rank; "
+        "null on a CPU.",
+    ),
+    Column(
+        "peak_phase",
+        "string",
+        None,
+        "memory",
+        "worst",
+        "Where in the window the peak was: forward, backward or update; null when the timed part exceeded the memory "
+        "pass.",
+    ),
+    _memory("parameter_bytes", "max", "Bytes of the unique parameters, which live throughout."),
+    _memory("buffer_bytes", "max", "Bytes of the model's buffers, which live throughout."),
+    _memory("gradient_bytes", "max", "Bytes of all gradients, once all exist, worst rank."),
+    _memory(
+        "gradient_at_peak_bytes",
+        "worst",
+        "Gradients at the peak: all of them from the second accumulation step on, fewer at one; null when the peak "
+        "could not be divided.",
+    ),
+    _memory(
+        "optimizer_state_bytes",
+        "max",
+        "Bytes of the optimizer's state on the device after an applied update, which lives throughout, worst rank.",
+    ),
+    _memory(
+        "activation_bytes",
+        "worst",
+        "Kept at the peak for the backward, parameters and their casts apart: what autograd saved, and what activation "
+        "checkpointing made again; null when the peak could not be divided.",
+    ),
+    _memory(
+        "ddp_bucket_bytes",
+        "worst",
+        "DistributedDataParallel's buckets at the peak, in which gradients are gathered; null when the peak could not "
+        "be divided.",
+    ),
+    _memory(
+        "temporary_bytes",
+        "worst",
+        "The rest of the peak: results not saved, gradients of activations, autocast's copies of weights, scratch of "
+        "the optimizer and of libraries, and what the allocator rounds up. Parameters + buffers + gradients at the "
+        "peak + optimizer state + activations + buckets + temporaries = peak_allocated_bytes.",
+    ),
+    _memory(
+        "unwitnessed_bytes",
+        "worst",
+        "How much of the peak was in no tensor that an operator gave: scratch of libraries, rounding; 0 on a CPU, "
+        "where such memory is not counted.",
+    ),
     _memory("host_peak_rss_bytes", "max", "High-water mark of the process's resident memory, worst rank."),
+    _per_rank("host_peak_rss_bytes"),
     Column(
         "alloc_retries",
         "int64",
@@ -46,7 +104,66 @@ MEMORY: tuple[Column, ...] = (
         "Allocations that had to free cached blocks first, all ranks.",
     ),
     Column("alloc_ooms", "int64", "error", "memory", "sum", "Allocations that failed for want of memory, all ranks."),
-    _memory("device_capacity_bytes", "min", "Total memory of the device, smallest rank; host memory on a CPU."),
+    _memory(
+        "device_capacity_bytes",
+        "min",
+        "Total memory of the device, smallest rank; on a CPU that of the host, or what a container may use of it.",
+    ),
+    _memory(
+        "outside_torch_at_most_bytes",
+        "max",
+        "In use on the GPU after the last update beside what this rank's caching allocator held, as the rank itself "
+        "asked the driver: other processes too, so it stands in for outside_torch_bytes as a bound; null on a CPU.",
+    ),
+    _memory(
+        "device_used_bytes",
+        "launch",
+        "Most bytes in use on a GPU at a sample of the launch, fullest GPU: contexts, NCCL's buffers and other "
+        "processes too, but not what the driver keeps for itself (NVML's second version of the figure).",
+    ),
+    _memory(
+        "outside_torch_bytes",
+        "launch",
+        "What a rank's process held on its GPU at the end of the timed part beside the bytes that its caching "
+        "allocator held then: context, NCCL, libraries; worst rank. See outside_torch_method; null where unknown.",
+    ),
+    Column(
+        "outside_torch_method",
+        "string",
+        None,
+        "memory",
+        "launch",
+        "How outside_torch_bytes was taken: process (the driver's figure for the rank's process) or, where it tells "
+        "none, device (the GPU's use less that before the launch, only without other processes).",
+    ),
+    Column(
+        "fits",
+        "bool",
+        None,
+        "memory",
+        "derived",
+        "Whether the launch left 5% of the memory free: no allocation was retried, and peak_reserved_bytes + "
+        "outside_torch_bytes (else their bound) <= 0.95 x device_capacity_bytes. On a CPU the ranks share the host: "
+        "their high-water marks of resident memory added up. False when it ran out of memory; null when memory outside "
+        "torch is unknown, or only its bound does not fit.",
+    ),
+    _memory(
+        "headroom_bytes",
+        "derived",
+        "device_capacity_bytes less what fits compares with it; negative when there is too little; at least so much "
+        "where only the bound of memory outside torch is known.",
+    ),
+    Column(
+        "headroom_share", "float64", None, "memory", "derived", "headroom_bytes / device_capacity_bytes, from 0 to 1."
+    ),
+    Column(
+        "allocator_settings",
+        "string",
+        None,
+        "memory",
+        "same",
+        "PYTORCH_ALLOC_CONF, else PYTORCH_CUDA_ALLOC_CONF, as the ranks saw it; default when neither was set.",
+    ),
     Column(
         "memory_method",
         "string",

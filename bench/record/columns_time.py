@@ -16,6 +16,13 @@ TIME: tuple[Column, ...] = (
     _time(
         "timed_s_per_rank", "second", "per_rank", "timed_s of every rank, in rank order.", "list<float64>", "timed_s"
     ),
+    _time(
+        "timed_cpu_s",
+        "second",
+        "sum",
+        "CPU time of the timed part over all threads of the ranks: near timed_s x ranks x threads, the host is the "
+        "limit.",
+    ),
     _time("first_update_s", "second", "max", "Duration of the launch's first update, slowest rank."),
     _time(
         "update_s_median",

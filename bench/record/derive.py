@@ -6,6 +6,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.record.derive_efficiency import derive_efficiency
+from bench.record.fit import derive_fit
+
 
 def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return `row` with every derived column filled.
@@ -35,6 +38,10 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
         rated_s = None if updates_worth is None else full_update_s * updates_worth
     valid_tokens_per_s = _ratio(rated.get("valid_tokens"), rated_s)
     token_slots_per_s = _ratio(rated.get("token_slots"), rated_s)
+    token_slots_per_s_per_gpu = _ratio(token_slots_per_s, row.get("world_size"))
+    # The energy of shortened windows holds too many optimizer steps for their tokens.
+    tokens = rated.get("valid_tokens") if full_update_s is None else None
+    joules = _product(rated.get("joules_per_gpu"), row.get("world_size"))
     return {
         **row,
         "valid_tokens_per_update": _ratio(row.get("valid_tokens"), row.get("updates_attempted")),
@@ -45,7 +52,10 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
         "valid_tokens_per_s": valid_tokens_per_s,
         "token_slots_per_s": token_slots_per_s,
         "valid_tokens_per_s_per_gpu": _ratio(valid_tokens_per_s, row.get("world_size")),
-        "token_slots_per_s_per_gpu": _ratio(token_slots_per_s, row.get("world_size")),
+        "token_slots_per_s_per_gpu": token_slots_per_s_per_gpu,
+        "joules_per_valid_token": _ratio(joules, tokens),
+        **derive_efficiency(row, token_slots_per_s_per_gpu),
+        **derive_fit(row),
     }
 
 
@@ -54,6 +64,10 @@ def _full_update_s(row: Mapping[str, Any]) -> float | None:
     if row.get("time_method") != "extrapolated" or row.get("micro_step_s") is None:
         return None
     return float(row["update_step_s"] + row["accumulation_steps"] * row["micro_step_s"])
+
+
+def _product(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one * other
 
 
 def _ratio(numerator: float | None, denominator: float | None) -> float | None:

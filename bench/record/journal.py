@@ -76,7 +76,7 @@ class Journal:
             self._check_in_place()
             reach("journal.write")
             if os.write(self._descriptor, line) != len(line):
-                raise OSError(errno.ENOSPC, "the disk took only part of the line")
+                raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (it took only part of the line)")
             reach("journal.fsync")
             os.fsync(self._descriptor)
             reach("journal.durable")

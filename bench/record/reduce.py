@@ -98,6 +98,8 @@ def _apply(column: Column, reported: Mapping[int, Mapping[str, Any]], where: str
         return [reported[rank].get(name) for rank in sorted(reported)]
     if column.rule == "rank0":
         return reported.get(0, {}).get(name)
+    if column.rule == "worst":
+        return reported[_worst_rank(reported)].get(name)
     if column.rule == "sum":
         values = [of_rank.get(name) for of_rank in reported.values()]
         # A sum that lacks one rank is not a smaller sum, it is unknown.
@@ -106,6 +108,11 @@ def _apply(column: Column, reported: Mapping[int, Mapping[str, Any]], where: str
         return _agreed(name, {rank: values[name] for rank, values in sorted(reported.items()) if name in values}, where)
     present = [value for value in (of_rank.get(name) for of_rank in reported.values()) if value is not None]
     return _COMBINE[column.rule](present) if present else None
+
+
+def _worst_rank(reported: Mapping[int, Mapping[str, Any]]) -> int:
+    """Find the rank with the largest peak; of equal ones the first, as when none knows its peak."""
+    return max(sorted(reported), key=lambda rank: reported[rank].get("peak_allocated_bytes") or 0)
 
 
 def _agreed(name: str, value_of_rank: Mapping[int, Any], where: str) -> Any:

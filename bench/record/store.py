@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from bench.errors import StorageError
-from bench.record.atomic import read_bytes, storage_error, write_atomically
+from bench.record.atomic import read_bytes, storage_error, write_atomically, write_together
 from bench.record.column_types import Column, row_faults
 from bench.record.columns import COLUMN_BY_NAME, SCHEMA_VERSION, UPDATE_COLUMN_BY_NAME
 from bench.record.parquet_file import (
@@ -80,8 +80,7 @@ def write_part(folder: Path, row: Mapping[str, Any], updates: Sequence[Mapping[s
         _encode([{**update, **key} for update in updates], UPDATE_COLUMN_BY_NAME, update_schema()),
     )
     _make_parts_folder(folder)
-    for name, content in zip(names, contents, strict=True):
-        write_atomically(folder / name, content)
+    write_together({folder / name: content for name, content in zip(names, contents, strict=True)})
     hashes = [hashlib.sha256(content).hexdigest() for content in contents]
     return PartInfo(names[0], hashes[0], names[1], hashes[1])
 
@@ -116,8 +115,9 @@ def read_part(folder: Path, info: PartInfo) -> tuple[dict[str, Any], list[dict[s
 
 def read_part_tables(folder: Path, info: PartInfo) -> tuple[pa.Table, pa.Table]:
     """Read one launch back as tables of the declared schemas, checked against the hashes."""
-    results = decode_part(_verified(folder, info.part, info.sha256), schema(), folder / info.part)
+    results_content = _verified(folder, info.part, info.sha256)
     updates_content = _verified(folder, info.updates_part, info.updates_sha256)
+    results = decode_part(results_content, schema(), folder / info.part)
     updates = decode_part(updates_content, update_schema(), folder / info.updates_part)
     if len(results) != 1:
         raise StorageError(f"{folder / info.part}: holds {len(results)} rows instead of one.")

@@ -9,7 +9,10 @@ from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.loss_curves import Curve, CurveVerdict, LaunchKey, compare_curves, curve_of
 from bench.report.machines import differences, why_not_comparable
+from bench.report.pair_statistics import PairStatistics, pair_statistics
 from bench.report.points import Row
+from bench.report.side_by_side import rounds_apart
+from bench.report.throttling import power_cap_warning
 from bench.report.verdicts import SpeedVerdict, judge_speeds
 from bench.report.where import parse_condition
 
@@ -30,6 +33,8 @@ class Compared:
     """Peak allocated bytes less the baseline's, worst rank; null when either is unknown or it is not compared."""
     loss: CurveVerdict | None
     """Whether its loss curve is the baseline's; null when it is not compared."""
+    statistics: PairStatistics | None
+    """What else its rounds tell; null without an interval."""
     warnings: tuple[str, ...]
     """What must be known beside the verdict, such as unlike machines that were compared by force."""
 
@@ -51,6 +56,7 @@ def compare(
     baseline: Sequence[str] = (),
     curves: Mapping[LaunchKey, Curve] | None = None,
     force: bool = False,
+    unfit_is_answer: bool = False,
 ) -> Comparison:
     """Compare every configuration with the baseline.
 
@@ -59,36 +65,44 @@ def compare(
         baseline: Conditions `COLUMN OP VALUE` that exactly one configuration meets; the default is the first one.
         curves: What `load_curves` gave.
         force: Compare unlike machines, other work and unequal global batches all the same.
+        unfit_is_answer: Give a comparison without verdicts where the baseline or every candidate does not fit into
+            memory, as when that is what was to be found out.
 
     Raises:
         BenchError: There is no baseline, or more than one, or it has no speed, or no candidate may be compared.
     """
     configurations = configurations_of(rows)
-    base = _baseline(configurations, baseline)
+    base = _baseline(configurations, baseline, unfit_is_answer)
     others = [configuration for configuration in configurations if configuration is not base]
     if not others:
         raise BenchError(f"nothing to compare: {base.name} is the only configuration.")
     unlike = {id(other): why_not_comparable(base.row, other.row) for other in others if other.speeds}
-    judged = [other for other in others if other.speeds and (force or not unlike[id(other)])]
-    if not judged:
+    judged = [other for other in others if base.speeds and other.speeds and (force or not unlike[id(other)])]
+    if not judged and not (unfit_is_answer and (base.is_unfit or all(other.is_unfit for other in others))):
         raise BenchError(_nothing_left(base, others, unlike))
-    verdicts = dict(zip(map(id, judged), judge_speeds(base.speeds, [other.speeds for other in judged]), strict=True))
+    speeds = judge_speeds(base.speeds, [other.speeds for other in judged]) if judged else []
+    verdicts = dict(zip(map(id, judged), speeds, strict=True))
     base_curve = curve_of(base.launches, curves or {})
     candidates = []
     for other in others:
         reasons = unlike.get(id(other), [])
         verdict = verdicts.get(id(other))
         if verdict is None:
-            reason = "; ".join(reasons) if reasons else other.fault or "no throughput was measured"
-            candidates.append(Compared(other, reason, bool(reasons), None, None, None, ()))
+            reason = "; ".join(reasons) or _why_no_speed(other) or "the baseline does not fit, so there is no ratio"
+            candidates.append(Compared(other, reason, bool(reasons), None, None, None, None, ()))
             continue
         loss = compare_curves(base.row, base_curve, other.row, curve_of(other.launches, curves or {}))
         change = None if None in (base.peak_bytes, other.peak_bytes) else other.peak_bytes - base.peak_bytes  # type: ignore[operator]
-        candidates.append(Compared(other, None, False, verdict, change, loss, _warnings(base, other, reasons)))
+        interval = verdict.interval
+        extra = None if interval is None else pair_statistics(base.speeds, other.speeds, interval)
+        warnings = _warnings(base, other, reasons)
+        candidates.append(Compared(other, None, False, verdict, change, loss, extra, warnings))
     return Comparison(base, tuple(candidates), force and any(unlike[id(other)] for other in judged))
 
 
-def _baseline(configurations: Sequence[Configuration], conditions: Sequence[str]) -> Configuration:
+def _baseline(
+    configurations: Sequence[Configuration], conditions: Sequence[str], may_be_unfit: bool = False
+) -> Configuration:
     if not configurations:
         raise BenchError("nothing to compare: no row meets the conditions.")
     if not conditions:
@@ -107,10 +121,18 @@ def _baseline(configurations: Sequence[Configuration], conditions: Sequence[str]
                 f"the option may be repeated, and trial_id tells all apart."
             )
         chosen = fitting[0]
-    if not chosen.speeds:
+    if not chosen.speeds and not (may_be_unfit and chosen.is_unfit):
         fault = chosen.fault or "no throughput was measured"
         raise BenchError(f"the baseline {chosen.name} has no speed ({fault}). Choose another with --baseline.")
     return chosen
+
+
+def _why_no_speed(one: Configuration) -> str | None:
+    if one.speeds:
+        return None
+    if one.is_unfit:
+        return f"does not fit ({one.fault})"
+    return one.fault or "no throughput was measured"
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:
@@ -121,7 +143,7 @@ def _nothing_left(base: Configuration, others: Sequence[Configuration], unlike: 
     lines = [f"nothing may be compared with {base.name}:"]
     reasons: dict[str, list[str]] = {}
     for other in others:
-        why = "; ".join(unlike.get(id(other), [])) or other.fault or "no throughput was measured"
+        why = "; ".join(unlike.get(id(other), [])) or _why_no_speed(other) or "not compared"
         reasons.setdefault(why, []).append(other.name)
     lines += [f"  {_listed(names, 3)}: {why}" for why, names in list(reasons.items())[:8]]
     if any(unlike.values()):
@@ -133,11 +155,25 @@ def _warnings(base: Configuration, other: Configuration, forced: Sequence[str]) 
     warnings = [f"FORCED: {reason}" for reason in forced]
     if other.fault:
         warnings.append(other.fault)
+    shared = sum(block in base.speeds for block in other.speeds)
+    if 0 < shared < max(len(base.speeds), len(other.speeds)):
+        warnings.append(
+            f"measured in {len(other.speeds)} rounds and the baseline in {len(base.speeds)}, {shared} of them in common"
+        )
+    if apart := rounds_apart(base, other):
+        warnings.append(
+            f"{apart} of {shared} rounds were not measured side by side: other rounds ran between the two launches, so "
+            f"what changed in the machine meanwhile counts as a difference"
+        )
     flags = sorted({flag for launch in other.launches for flag in launch.get("flags") or []})
     if flags:
         warnings.append("flags: " + ", ".join(flags))
     if skipped := sum(launch.get("updates_skipped") or 0 for launch in other.launches):
         warnings.append(f"{skipped} timed updates skipped by the gradient scaler: their optimizer step cost nothing")
+    if settings := differences(base.row, other.row, ("allocator_settings",)):
+        warnings.append(f"{', '.join(settings)}: bytes reserved do not compare, nor what fits")
+    if unlike_limits := power_cap_warning(base.launches, other.launches):
+        warnings.append(unlike_limits)
     if hosts := differences(base.row, other.row, ("hostname",)):
         warnings.append(", ".join(hosts))
     return tuple(warnings)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bench.report.compare import Compared, Comparison
 from bench.report.loss_curves import CurveVerdict
+from bench.report.pair_statistics import HALF_WIDTHS, LEAST_SIGN_FLIP_ROUNDS, PairStatistics
 from bench.report.people import PeopleColumn, PeopleTable, clean
 from bench.report.phrases import between, percent
 from bench.report.table import WIDEST, Format, render_people, render_rows
 from bench.report.verdicts import SpeedVerdict
-from bench.units import format_bytes, format_rate
+from bench.units import format_bytes, format_count, format_rate
 
 _SETTINGS = (
     *("model", "amp_mode", "world_size", "micro_batch_size", "accumulation_steps", "global_batch_size", "seq_len"),
     *("rows", "optimizer", "activation_checkpointing", "gradient_sync", "window_mode", "hostname", "gpu_name"),
     "torch_version",
 )
+_ROUNDS_FOR = {width: f"rounds_for_{100 * width:g}_percent".replace(".", "_") for width in HALF_WIDTHS}
+_SHOWN_WIDTH = 0.01
+"""The half-width for which people are told the rounds; the rows for programs tell all."""
 COMPARE_COLUMNS = (
     *("role", "name", "trial_id", *_SETTINGS),
     *("verdict", "valid_tokens_per_s_ratio", "valid_tokens_per_s_ratio_low", "valid_tokens_per_s_ratio_high"),
-    *("p_value", "rounds", "rounds_needed", "valid_tokens_per_s", "peak_allocated_bytes", "peak_change_bytes"),
+    *("p_value", "sign_flip_p", "rounds", "rounds_needed", "detectable_change", *_ROUNDS_FOR.values()),
+    *("valid_tokens_per_s", "peak_allocated_bytes", "peak_change_bytes"),
     *("peak_ratio", "loss", "loss_updates", "loss_largest_relative_difference", "reason", "notes"),
 )
 """Fields of a row for programs; docs/deciding.md explains them."""
@@ -48,6 +53,8 @@ def _table(comparison: Comparison) -> PeopleTable:
     facts = (
         f"{format_rate(base.speed, 'valid tokens')} over {rounds} round{'' if rounds == 1 else 's'}, "
         f"peak {_exact_bytes(base.peak_bytes)}"
+        if rounds
+        else clean(f"does not fit ({base.fault}), so there is nothing to hold the candidates against")
     )
     if comparison.is_forced:
         facts = f"FORCED: some candidates are unlike the baseline, see the notes. {facts}"
@@ -61,8 +68,37 @@ def _table(comparison: Comparison) -> PeopleTable:
         PeopleColumn("peak B", tuple(_signed(one.peak_change_bytes) for one in ones), is_number=True, keep=6),
         PeopleColumn("peak", tuple(_peak_change(comparison, one) for one in ones), is_number=True, keep=8),
         PeopleColumn("loss curve", tuple(_loss(one.loss) for one in ones), is_number=False, keep=5),
+        *_statistics_columns(ones),
     )
     return PeopleTable(title, facts, columns, tuple(_reason(one) for one in ones), tuple(_notes(comparison)))
+
+
+def _statistics_columns(ones: Sequence[Compared]) -> Iterator[PeopleColumn]:
+    """Show what else the rounds tell of each pair, where they are enough to tell it."""
+    if _has_sign_flips(ones):
+        flips = tuple("-" if one.statistics is None else f"{one.statistics.sign_flip_p:.2g}" for one in ones)
+        yield PeopleColumn("sign-flip p", flips, is_number=True, keep=4)
+
+
+def _what_more_rounds_give(known: Sequence[PairStatistics], rounds: int) -> str:
+    """Say what these rounds could find, and what a narrow interval takes; of all candidates at once."""
+    changes = [100 * one.detectable_change for one in known]
+    least, most = (f"{change:,.1f}" if change < 100 else f"{change:,.0f}" for change in (min(changes), max(changes)))
+    found = (
+        f"these {rounds} rounds call a true difference of {_span(least, most)} % faster or slower four times in five"
+    )
+    counts = sorted(count for one in known if (count := one.rounds_for[_SHOWN_WIDTH]) is not None)
+    if not counts:
+        return found
+    return f"{found}; an interval of +-1 % takes {_span(format_count(counts[0]), format_count(counts[-1]))} rounds"
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
+
+
+def _has_sign_flips(ones: Sequence[Compared]) -> bool:
+    return any(one.verdict and one.statistics and one.verdict.rounds >= LEAST_SIGN_FLIP_ROUNDS for one in ones)
 
 
 def _reason(one: Compared) -> str | None:
@@ -73,6 +109,8 @@ def _reason(one: Compared) -> str | None:
 
 def _notes(comparison: Comparison) -> list[str]:
     ones = comparison.candidates
+    if not any(one.verdict for one in ones):
+        return []
     speed = "speed: valid tokens/s against the baseline, paired by round; faster and slower only where the whole "
     notes = [speed + "interval clears 0.5 %, same only inside 1 %"]
     single = [one for one in ones if one.verdict and one.verdict.note]
@@ -83,6 +121,12 @@ def _notes(comparison: Comparison) -> list[str]:
             f"measure.rounds in the sweep file."
         )
     notes.append("to settle: rounds, those done included, after which an unclear verdict should be clear")
+    if known := [one.statistics for one in ones if one.statistics is not None]:
+        notes.append(_what_more_rounds_give(known, len(comparison.baseline.speeds)))
+    if _has_sign_flips(ones):
+        notes.append(
+            "sign-flip p: how often chance alone, which only sets the signs, gives as much; of each pair alone"
+        )
     agreeing = [one.loss for one in ones if one.loss and one.loss.word == "agree"]
     if agreeing:
         largest = max(loss.largest or 0.0 for loss in agreeing)
@@ -149,6 +193,7 @@ def _base_row(comparison: Comparison) -> dict[str, Any]:
         "rounds": len(base.speeds),
         "valid_tokens_per_s": base.speed,
         "peak_allocated_bytes": base.peak_bytes,
+        "reason": None if base.speeds else f"does not fit ({base.fault})",
         "notes": [],
     }
 
@@ -177,6 +222,12 @@ def _row(comparison: Comparison, one: Compared) -> dict[str, Any]:
             "p_value": verdict.p_value,
             "rounds": verdict.rounds,
             "rounds_needed": verdict.rounds_needed,
+        }
+    if one.statistics is not None:
+        row |= {
+            "sign_flip_p": one.statistics.sign_flip_p,
+            "detectable_change": one.statistics.detectable_change,
+            **{name: one.statistics.rounds_for[width] for width, name in _ROUNDS_FOR.items()},
         }
     if loss is not None:
         row |= {

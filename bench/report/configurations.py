@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
-from bench.report.machines import machine_differences, machine_key
+from bench.report.launch_rows import column_of, distinct_of, rows_at
+from bench.report.machines import machine_differences, machine_keys
 from bench.report.points import Row, extra_axes, name_of
 from bench.report.select import group_by_outcome
 
 Block = tuple[Any, ...]
 """One round of one sweep on one host: launches in it were made side by side."""
+Speeds = Mapping[Block, float]
+"""valid_tokens_per_s by block [tokens/s, all ranks]."""
 
 _NOT_A_RESULT = ("interrupted",)
 """Outcomes that say nothing about the configuration."""
@@ -44,8 +48,14 @@ class Configuration:
     @functools.cached_property
     def speed(self) -> float | None:
         """Geometric mean of the speeds over rounds [tokens/s, all ranks]; null without any."""
-        logs = [math.log(speed) for speed in self.speeds.values()]
+        logs = list(map(math.log, self.speeds.values()))
         return math.exp(sum(logs) / len(logs)) if logs else None
+
+    @property
+    def is_unfit(self) -> bool:
+        """Whether every launch that says something ran out of memory, or was left out because of one that did."""
+        outcomes = {launch["outcome"] for launch in self.launches} - set(_NOT_A_RESULT)
+        return bool(outcomes) and outcomes <= {"oom", "oom_host", "pruned"}
 
     @property
     def was_run(self) -> bool:
@@ -59,43 +69,51 @@ def configurations_of(rows: Sequence[Row]) -> list[Configuration]:
     Launches of one trial id on one kind of machine are one configuration, whichever sweep or file they come from;
     on another kind of machine, or under other software, they are another one.
     """
-    known: dict[Any, dict[Any, Row]] = {}
-    machines = [machine_key(row) for row in rows]
-    for row, machine in zip(rows, machines, strict=True):
-        if row["outcome"] == "ok":
-            known.setdefault(row["trial_id"], {}).setdefault(machine, row)
-    groups: dict[tuple[Any, Any], list[Row]] = {}
-    for row, machine in zip(rows, machines, strict=True):
+    trials, outcomes = column_of(rows, "trial_id"), column_of(rows, "outcome")
+    machines = _places(machine_keys(rows))
+    known: dict[Any, dict[int, Row]] = {}
+    if distinct_of(rows, "outcome") != {"ok"}:
+        for trial, outcome, machine, row in zip(trials, outcomes, machines, rows, strict=True):
+            if outcome == "ok":
+                known.setdefault(trial, {}).setdefault(machine, row)
+    groups: defaultdict[tuple[Any, int], list[int]] = defaultdict(list)
+    for place, (trial, outcome, machine) in enumerate(zip(trials, outcomes, machines, strict=True)):
         # A launch that failed early does not know its machine: it belongs where nothing it knows is different.
-        like = machine if row["outcome"] == "ok" else _like_machine(row, machine, known.get(row["trial_id"], {}))
-        groups.setdefault((row["trial_id"], like), []).append(row)
-    extra = tuple(extra_axes([group[0] for group in groups.values()]))
-    return [_configuration(group, extra) for group in groups.values()]
+        like = machine if outcome == "ok" else _like_machine(rows[place], machine, known.get(trial, {}))
+        groups[trial, like].append(place)
+    extra = tuple(extra_axes(rows_at(rows, [group[0] for group in groups.values()])))
+    blocks = list(zip(*(column_of(rows, name) for name in ("source", "sweep", "hostname", "round")), strict=True))
+    speeds, peaks = (_measured(column_of(rows, name)) for name in ("valid_tokens_per_s", "peak_allocated_bytes"))
+    made = []
+    for group in groups.values():
+        ok = [place for place in group if outcomes[place] == "ok"]
+        launches = tuple([rows[place] for place in group])
+        made.append(
+            Configuration(
+                row=rows[ok[0]] if ok else launches[0],
+                launches=launches,
+                extra_axes=extra,
+                speeds={blocks[place]: speed for place in ok if (speed := speeds[place]) is not None},
+                peak_bytes=max([peak for place in ok if (peak := peaks[place]) is not None], default=None),
+                fault=None if len(ok) == len(group) else _fault(launches),
+            )
+        )
+    return made
 
 
-def _like_machine(row: Row, machine: Any, known: Mapping[Any, Row]) -> Any:
+def _places(keys: Sequence[Any]) -> list[int]:
+    """Number equal keys alike: comparing numbers is faster than comparing a dozen texts."""
+    numbers: dict[Any, int] = {}
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+def _like_machine(row: Row, machine: int, known: Mapping[int, Row]) -> int:
     return next((other for other, of in known.items() if not machine_differences(row, of)), machine)
 
 
-def _configuration(launches: Sequence[Row], extra: tuple[str, ...]) -> Configuration:
-    ok = [launch for launch in launches if launch["outcome"] == "ok"]
-    peaks = [peak for launch in ok if (peak := launch.get("peak_allocated_bytes")) is not None and peak > 0]
-    return Configuration(
-        row=ok[0] if ok else launches[0],
-        launches=tuple(launches),
-        extra_axes=extra,
-        speeds={_block(launch): float(speed) for launch in ok if _is_speed(speed := launch.get("valid_tokens_per_s"))},
-        peak_bytes=max(peaks, default=None),
-        fault=None if len(ok) == len(launches) else _fault(launches),
-    )
-
-
-def _is_speed(value: Any) -> TypeGuard[float]:
-    return value is not None and math.isfinite(value) and value > 0
-
-
-def _block(launch: Row) -> Block:
-    return (launch.get("source"), launch.get("sweep"), launch.get("hostname"), launch.get("round"))
+def _measured(values: Sequence[Any]) -> list[Any]:
+    """Leave out what cannot have been measured: nan, infinity, zero."""
+    return [value if value is not None and 0 < value < math.inf else None for value in values]
 
 
 def _fault(launches: Sequence[Row]) -> str | None:

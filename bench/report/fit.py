@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.report.points import Row
+from bench.record.fit import FIT_COLUMNS, HEADROOM, LaunchFit, judge_fit, launch_fit
+from bench.report.launch_rows import Row, column_of
 from bench.units import format_bytes
 
-HEADROOM = 0.05
-"""Share of the capacity that must stay free, unless asked otherwise."""
+__all__ = ["HEADROOM", "Fit", "fit_of", "may_not_fit"]
 
 
 @dataclass(frozen=True)
@@ -27,33 +27,42 @@ class Fit:
 
 
 def fit_of(launches: Sequence[Row], headroom: float) -> Fit:
-    """Judge the launches of one configuration, the worst of which decides.
-
-    Fits: no allocation had to be retried, and reserved bytes + bytes outside torch <= (1 - headroom) x capacity.
-    On a CPU the high-water mark of resident memory stands for both, times the ranks.
-    """
+    """Judge the launches of one configuration, the worst of which decides; the rule is `bench.record.fit`'s."""
     ok = [launch for launch in launches if launch["outcome"] == "ok"]
-    retries = sum(launch.get("alloc_retries") or 0 for launch in ok)
+    judged = [launch_fit(launch, headroom) for launch in ok]
+    verdicts = {fit.fits for fit in judged}
+    fits = False if False in verdicts else None if None in verdicts or not judged else True
     capacity = min((c for launch in ok if (c := launch.get("device_capacity_bytes"))), default=None)
-    needs = [need for launch in ok if (need := _needed(launch)) is not None]
-    needed = max(needs, default=None)
-    if retries:
+    needed = max((fit.needed_bytes for fit in judged if fit.needed_bytes is not None), default=None)
+    if retries := sum(launch.get("alloc_retries") or 0 for launch in ok):
         return Fit(False, needed, capacity, f"{retries} allocations had to be retried: the memory was full")
-    if needed is None or not capacity:
-        return Fit(None, needed, capacity, "fit not judged: bytes in use or capacity unknown")
-    spare = capacity - needed
-    left_out = ""
-    if any(launch.get("device") != "cpu" and launch.get("outside_torch_bytes") is None for launch in ok):
-        left_out = ", memory outside torch not measured"
-    words = f"{format_bytes(needed)} of {format_bytes(capacity)} in use, {format_bytes(spare)} spare{left_out}"
-    if needed > (1 - headroom) * capacity:
-        return Fit(False, needed, capacity, f"{words}: less than the {100 * headroom:g} % asked for")
-    return Fit(True, needed, capacity, words)
+    return Fit(fits, needed, capacity, _words(ok, judged, fits, needed, capacity, headroom))
 
 
-def _needed(launch: Row) -> int | None:
-    if launch.get("device") == "cpu":
-        resident, ranks = launch.get("host_peak_rss_bytes"), launch.get("world_size")
-        return None if resident is None or ranks is None else int(resident * ranks)
-    reserved = launch.get("peak_reserved_bytes")
-    return None if reserved is None else int(reserved + (launch.get("outside_torch_bytes") or 0))
+def _words(
+    ok: Sequence[Row],
+    judged: Sequence[LaunchFit],
+    fits: bool | None,
+    needed: int | None,
+    capacity: int | None,
+    headroom: float,
+) -> str:
+    asked_for = f"less than the {100 * headroom:g} % asked for"
+    reserved = max((r for launch in ok if (r := launch.get("peak_reserved_bytes")) is not None), default=None)
+    if capacity is None or (needed is None and reserved is None):
+        return "fit not judged: bytes in use or capacity unknown"
+    if needed is None:
+        words = f"{format_bytes(reserved)} of {format_bytes(capacity)} reserved, memory outside torch not measured"
+        return f"{words}: {asked_for} is free" if fits is False else f"fit not judged: {words}"
+    words = f"{format_bytes(needed)} of {format_bytes(capacity)} in use, {format_bytes(capacity - needed)} spare"
+    if any(fit.is_bound for fit in judged):
+        words += ", memory of other processes included"
+    if fits is None:
+        return f"fit not judged: {words}"
+    return words if fits else f"{words}: {asked_for}"
+
+
+def may_not_fit(rows: Sequence[Row], headroom: float) -> list[bool]:
+    """Say of each launch whether it alone shows that its configuration does not fit; by columns, so fast."""
+    columns = (column_of(rows, name) for name in FIT_COLUMNS)
+    return [judge_fit(headroom, *values).fits is False for values in zip(*columns, strict=True)]

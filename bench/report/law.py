@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bench.record.columns import COLUMNS
+from bench.report.law_spread import Spread, spread_of
 from bench.report.machines import machine_key
 from bench.report.points import Row
 from bench.units import format_bytes, format_seconds
@@ -27,6 +28,8 @@ MEMORY_TOLERANCE = 0.01
 """Peaks of A >= 2 that differ by more than this break the memory law."""
 _LEVEL = 0.01
 """Level of the lack-of-fit test."""
+_ROUND = ("source", "sweep", "hostname", "round")
+"""Launches that are equal in these were made side by side."""
 _NOT_OF_THE_GROUP = ("accumulation_steps", "global_batch_size", "config_json")
 
 
@@ -39,7 +42,7 @@ class Prediction:
     update_s: float
     """Duration of an update, slowest rank [seconds]."""
     update_s_low: float | None
-    """Lower end of the 95 % interval of the next launch; null when two launches fit the line exactly [seconds]."""
+    """Lower end of the 95 % interval of a launch in a further round; null with one round [seconds]."""
     update_s_high: float | None
     """Upper end of that interval [seconds]."""
     peak_bytes: int | None
@@ -61,11 +64,9 @@ class Law:
     micro_s: float
     """t_micro: what every micro-step adds [seconds]."""
     covariance: tuple[tuple[float, float], tuple[float, float]]
-    """Covariance of the two, in units of the relative variance."""
-    relative_sd: float | None
-    """Residual standard deviation of a launch, relative to the prediction; null with two launches."""
-    df: int
-    """Degrees of freedom of it."""
+    """Covariance of the two, in units of the relative variance of a launch."""
+    spread: Spread | None
+    """How far launches lie off the line; null where too few were measured to tell, as with one round."""
     peak_first_bytes: int | None
     """Peak allocated bytes at A = 1; null when not measured."""
     peak_bytes: int | None
@@ -74,16 +75,13 @@ class Law:
     """Where the law fails, in words; empty when it holds as far as the launches can tell."""
 
     def predict(self, accumulation_steps: int) -> Prediction:
-        """Predict one accumulation count, with the 95 % interval of a further launch."""
+        """Predict one accumulation count, with the 95 % interval of a launch in a further round."""
         a = accumulation_steps
         seconds = self.update_s + a * self.micro_s
         low = high = None
-        if self.relative_sd is not None:
-            from bench.measure.intervals import student_t
-
+        if self.spread is not None:
             (uu, um), (_, mm) = self.covariance
-            of_line = uu + 2 * a * um + a * a * mm
-            half = student_t(0.975, self.df) * self.relative_sd * math.sqrt(of_line + seconds**2)
+            half = seconds * self.spread.reach((uu + 2 * a * um + a * a * mm) / seconds**2)
             low, high = max(0.0, seconds - half), seconds + half
         peak = self.peak_first_bytes if a == 1 else self.peak_bytes
         return Prediction(a, seconds, low, high, peak, not self.steps[0] <= a <= self.steps[-1])
@@ -129,8 +127,6 @@ def _fit(group: Sequence[Row]) -> Law:
     solution, *_ = np.linalg.lstsq(design, np.ones(len(group)), rcond=None)
     covariance = np.linalg.inv(design.T @ design)
     residuals = 1 - design @ solution
-    df = len(group) - 2
-    relative_sd = math.sqrt(float(residuals @ residuals) / df) if df > 0 else None
     first = [row["peak_allocated_bytes"] for row in group if row["accumulation_steps"] == 1]
     later = [row["peak_allocated_bytes"] for row in group if row["accumulation_steps"] >= 2]
     first, later = [p for p in first if p is not None], [p for p in later if p is not None]
@@ -144,8 +140,7 @@ def _fit(group: Sequence[Row]) -> Law:
             (float(covariance[0, 0]), float(covariance[0, 1])),
             (float(covariance[1, 0]), float(covariance[1, 1])),
         ),
-        relative_sd=relative_sd,
-        df=df,
+        spread=spread_of(residuals, [tuple(row.get(name) for name in _ROUND) for row in group]),
         peak_first_bytes=max(first, default=None),
         peak_bytes=max(later, default=None),
         failures=tuple(failures),

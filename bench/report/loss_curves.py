@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from bench.report.machines import TRAINING, WORK, differences
+from bench.report.machines import WORK, differences
 from bench.report.points import Row
+from bench.report.problem import PROBLEM
 from bench.report.select import select_updates
 
 # Rounding at every operation differs between cuts; over tens of updates the losses part by a few times the resolution
@@ -68,7 +69,7 @@ def compare_curves(one: Row, one_curve: Curve, other: Row, other_curve: Curve) -
         other: A row of the candidate.
         other_curve: Its loss by update.
     """
-    if unlike := differences(one, other, ("global_batch_size", *WORK, *TRAINING)):
+    if unlike := differences(one, other, (*PROBLEM, *WORK)):
         return CurveVerdict("not compared", 0, None, "other training: " + ", ".join(unlike))
     prefix = [update for update in sorted(one_curve) if update in other_curve]
     if not prefix:

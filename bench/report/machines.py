@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Any
 
+from bench.report.launch_rows import Row, column_of
 from bench.report.people import clean
-from bench.report.points import Row
 
 SOFTWARE = ("torch_version", "cuda_version", "cudnn_version", "nccl_version", "driver_version", "measurement_version")
 _GPU, _CPU = ("device", "gpu_name"), ("device", "cpu_model", "cpu_count")
 _GPU_KEY, _CPU_KEY = _GPU + SOFTWARE, _CPU + SOFTWARE
-_get_gpu_key, _get_cpu_key = itemgetter(*_GPU_KEY), itemgetter(*_CPU_KEY)
 
 WORK = ("model", "parameters_unique", "seq_len", "data_source", "corpus_hash")
 """What must be equal for tokens of two rows to be the same work, the global batch aside."""
-TRAINING = (
-    *("rows", "sequences_per_epoch", "tail", "param_dtype", "optimizer", "lr", "weight_decay", "momentum"),
-    *("schedule", "lr_warmup_updates", "clip_norm", "seed"),
-)
-"""What must be equal besides for two runs to make the same updates, rounding aside."""
 
 
 def machine_key(row: Row) -> tuple[Any, ...]:
@@ -28,12 +21,17 @@ def machine_key(row: Row) -> tuple[Any, ...]:
 
     A launch that failed early may not know; its missing values stay None.
     """
-    is_cpu = row.get("device") == "cpu"
-    try:
-        key: tuple[Any, ...] = (_get_cpu_key if is_cpu else _get_gpu_key)(row)
-    except KeyError:  # a row made by hand need not have every column
-        return tuple(row.get(name) for name in (_CPU_KEY if is_cpu else _GPU_KEY))
-    return key
+    return tuple(row.get(name) for name in (_CPU_KEY if row.get("device") == "cpu" else _GPU_KEY))
+
+
+def machine_keys(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    """Give the `machine_key` of every row, by columns."""
+    devices = set(column_of(rows, "device"))
+    cpu_keys = zip(*(column_of(rows, name) for name in _CPU_KEY), strict=True)
+    if devices == {"cpu"}:
+        return list(cpu_keys)
+    gpu_keys = zip(*(column_of(rows, name) for name in _GPU_KEY), strict=True)
+    return [cpu if cpu[0] == "cpu" else gpu for cpu, gpu in zip(cpu_keys, gpu_keys, strict=True)]
 
 
 def differences(one: Row, other: Row, names: Sequence[str]) -> list[str]:

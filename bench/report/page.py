@@ -26,6 +26,7 @@ from bench.report.phrases import hours_text, tokens_text
 from bench.report.plots import draw_plots
 from bench.report.points import Row, extra_axes, facts_of, name_of
 from bench.report.recommend import Question, Recommendation, recommend
+from bench.report.recommend_lines import lines_by_problem
 from bench.report.reproduce import sweep_file_lines, torchrun_lines
 from bench.units import format_bytes, format_rate
 
@@ -80,7 +81,9 @@ def build_page(table: pa.Table, question: Question | None = None, interactive: b
     if not launches:
         raise BenchError("nothing to report: no row meets the conditions.")
     configurations = configurations_of(launches)
-    result, no_answer = _answer(launches, question or Question())
+    question = question or Question()
+    result, no_answer = _answer(launches, question)
+    by_problem = lines_by_problem(launches, question) if result is None else []
     rows = page_rows(configurations, result)
     shown = _summarised(rows)
     some = _only(table, shown)
@@ -94,7 +97,7 @@ def build_page(table: pa.Table, question: Question | None = None, interactive: b
         "configurations": entries,
     }
     body = [
-        _head(result, no_answer, launches),
+        _head(result, no_answer, by_problem, launches),
         _chart(some, script is not None, bool(points)),
         _table_html(rows, shown, entries),
         _failures(configurations),
@@ -146,8 +149,12 @@ def _title(result: Recommendation | None, launches: Sequence[Row]) -> str:
     return f"{sweeps}: {result.choice.name}" if result is not None else sweeps or "results"
 
 
-def _head(result: Recommendation | None, no_answer: str, launches: Sequence[Row]) -> str:
+def _head(result: Recommendation | None, no_answer: str, by_problem: Sequence[str], launches: Sequence[Row]) -> str:
     facts = " · ".join(facts_of(launches)) or f"{len(launches)} launches, none of them ok"
+    if result is None and by_problem:
+        *lines, note = by_problem
+        each = "".join(f"<li>{_safe(line)}</li>" for line in lines)
+        return f"<p class=quiet>{_safe(facts)}</p><h1>Several training problems</h1><ul>{each}</ul><p>{_safe(note)}</p>"
     if result is None:
         reason = "<br>".join(_safe(line) for line in no_answer.splitlines())
         return f"<p class=quiet>{_safe(facts)}</p><h1>No recommendation</h1><p>{reason}</p>"

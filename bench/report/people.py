@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.record.columns import COLUMN_BY_NAME, COLUMNS
+from bench.report.launch_rows import distinct_of
 from bench.report.select import group_by_outcome
+from bench.sweep.names import NULL_MEANS
+from bench.sweep.names import clean as clean
 from bench.units import byte_unit
 
 Row = Mapping[str, Any]
@@ -75,6 +78,7 @@ def people_table(rows: Sequence[Row]) -> PeopleTable:
     ok = [row if row["outcome"] == "ok" else {} for row in rows]
     columns += [
         value_column(ok, "valid_tokens_per_s"),
+        *([value_column(ok, "mfu", keep=3)] if any(row.get("mfu") is not None for row in ok) else []),
         value_column(ok, "peak_allocated_bytes", "peak"),
         value_column(ok, "updates_applied", keep=2),
         value_column(ok, "final_train_loss", keep=1, decimals=4),
@@ -103,7 +107,8 @@ def axis_names(rows: Sequence[Row]) -> list[str]:
 
 
 def _varies(rows: Sequence[Row], name: str) -> bool:
-    return len({row.get(name) for row in rows} - {None}) > 1
+    values = distinct_of(rows, name)
+    return len(values if name in NULL_MEANS else values - {None}) > 1
 
 
 def distinct(rows: Sequence[Row], name: str) -> list[Any]:
@@ -141,11 +146,6 @@ def value_column(
     elif column.kind == "int64":
         decimals = 0
     return PeopleColumn(header, _numbers(values, decimals), is_number=True, keep=keep)
-
-
-def clean(text: str) -> str:
-    """Make foreign text safe for one line of a terminal: no control characters, no line breaks."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _exact(value: Any) -> str:
@@ -225,5 +225,6 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     methods = ", ".join(distinct(rows, "memory_method"))
     return (
         "valid tokens/s: all ranks, timed part, padding left out",
+        *(["mfu: model FLOP/s / the GPU's dense bf16 peak, whatever the AMP mode"] if distinct(rows, "mfu") else []),
         f"peak: most bytes allocated in tensors, worst rank{f' ({methods})' if methods else ''}",
     )

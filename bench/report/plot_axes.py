@@ -13,8 +13,8 @@ from bench.units import byte_unit
 
 _LOG_FROM = 20.0
 """Ratio of the largest to the smallest value from which an axis is logarithmic."""
-_SUFFIXES = (("M", 1_000_000), ("k", 1000))
-"""Tick labels are shortened from a hundred of these on."""
+_SHORT_FROM = 100_000
+"""Ticks of an axis that reaches this are shortened: 20k, 1.2M."""
 
 
 def set_axes(axes: Axes, points: Sequence[Point], rows: Sequence[Row]) -> int:
@@ -47,11 +47,17 @@ def _scale(axes: Axes, which: str, values: Sequence[float]) -> None:
         pad = max(0.12 * (high - low), 0.05 * high)
         set_limits(max(0.0, low - pad), high + pad)
         axis.set_major_locator(MaxNLocator(nbins=7))
-    suffix, divisor = next(((name, size) for name, size in _SUFFIXES if high >= 100 * size), ("", 1))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value / divisor, suffix)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: rate_tick(value) if high >= _SHORT_FROM else _tick(value)))
     axis.set_minor_formatter(NullFormatter())
 
 
-def _tick(value: float, suffix: str) -> str:
-    text = f"{value:,.0f}" if value >= 1000 else f"{value:g}"
-    return text + suffix if value else text
+def rate_tick(value: float) -> str:
+    """Write the label of a tick as short as it is exact: 25k, 1.2M."""
+    for size, suffix in ((1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{suffix}"
+    return f"{value:g}"
+
+
+def _tick(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"

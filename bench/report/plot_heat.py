@@ -51,6 +51,8 @@ class HeatMap:
     columns: tuple[str, ...]
     rows: tuple[str, ...]
     panels: tuple[str, ...]
+    left_out: int
+    """Rows and columns that are not drawn, all slower."""
     is_by_cut: bool
     """Whether a row is a mode and world size, since the global batch leaves one accumulation count per micro-batch."""
 
@@ -83,6 +85,7 @@ def heat_map(rows: Sequence[Row]) -> HeatMap:
         tuple(column for column in columns if column in keep_columns),
         tuple(row for row in rows_ if row in keep_rows),
         tuple(panels[:4]),
+        len(columns) - len(keep_columns) + len(rows_) - len(keep_rows),
         is_by_cut,
     )
 
@@ -99,7 +102,9 @@ def draw_heat_map(rows: Sequence[Row]) -> Figure:
         second = f"The slowest, {_words(worst, data)}, takes {times} times as long for the same tokens"
     memory = "" if data.is_by_cut and len(data.rows) > 6 else ", peak allocated memory of the worst rank"
     steps = ", A accumulation steps" if data.is_by_cut else ""
-    notes = [f"In a cell: valid tokens/s of all ranks{memory}{steps}. Empty: not measured."]
+    notes = [f"Colour, and in a cell: valid tokens/s of all ranks{memory}{steps}. Empty: not measured."]
+    if data.left_out:
+        notes.append(f"{data.left_out} slower rows or columns are not drawn.")
     if len({one.row.get("world_size") for one in configurations_of(rows)}) > 1 and not data.is_by_cut:
         notes.append("Of several configurations in one cell the fastest is shown.")
     figure, (left, bottom, width, height) = framed(title, second, rows, notes)
@@ -154,7 +159,7 @@ def _draw_panel(axes: Axes, data: HeatMap, panel: str, norm: Normalize, is_first
         rate = format_rate(cell.speed, "").removesuffix(" /s")
         text = rate if crowded and len(data.panels) > 2 else f"{rate}\n{format_bytes(cell.peak_bytes)}"
         if data.is_by_cut:
-            text = f"A = {cell.steps}\n{text}" if len(data.rows) <= 6 else f"{rate}\nA = {cell.steps}"
+            text = f"A = {cell.steps}\n{text}" if len(data.rows) <= 6 else f"{rate}, A = {cell.steps}"
         axes.text(x, y, text, ha="center", va="center", fontsize=size, color=ink, linespacing=1.35)
     axes.set_xlim(-0.5, len(data.columns) - 0.5)
     axes.set_ylim(-0.5, len(data.rows) - 0.5)

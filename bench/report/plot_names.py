@@ -11,10 +11,15 @@ from bench.report.plot_labels import Box, Label, place_labels
 from bench.report.plot_style import FAINT, INK, QUIET
 from bench.report.points import Point
 
+_MOST_NAMED = 40
+"""Among more points only the frontier has names."""
+
 
 def draw_names(figure: Figure, axes: Axes, points: Sequence[Point], frontier: Sequence[Point], size: int) -> None:
     """Label the frontier first, fastest first, then the others while there is room."""
     texts = _merge_labels(points, frontier)
+    if len(points) > _MOST_NAMED:
+        texts = {point: text for point, text in texts.items() if point in frontier}
     ordered = sorted(texts, key=lambda point: (point not in frontier, -point.speed))
     pixels = figure.dpi / 72
     where: dict[Point, tuple[float, float]] = {}

@@ -10,12 +10,17 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from bench.errors import BenchError
 from bench.report.figure import framed
+from bench.report.plot_axes import rate_tick
 from bench.report.plot_style import INK, MODE_COLORS, MODE_MARKERS, OTHER_COLOR, OTHER_MARKER, QUIET
 from bench.report.points import Row, extra_axes, name_of
-from bench.report.scaling import Exposed, ScalingCurve, exposed_communication, scaling_curves
+from bench.report.scaling import Exposed, ScalingCurve, ScalingPoint, exposed_communication, scaling_curves
 from bench.units import format_rate, format_seconds
 
 _MOST_CURVES, _MOST_BARS = 6, 12
+_CURVES_SHARE = 0.48
+"""Share of the width that the curves take where bars stand beside them."""
+_NAME_WIDTH = 0.0078
+"""Width of one letter of a bar's name [share of the figure's width]."""
 
 
 def draw_scaling(rows: Sequence[Row]) -> Figure:
@@ -46,13 +51,15 @@ def draw_scaling(rows: Sequence[Row]) -> Figure:
     figure, room = framed(_title(curves, exposed), _second(exposed), rows, notes)
     left, bottom, width, height = room
     if curves:
-        share = 0.56 if exposed else 1.0
-        axes = figure.add_axes((left, bottom, width * share - (0.02 if exposed else 0), height + 0.03))
+        share = _CURVES_SHARE if exposed else 1.0
+        axes = figure.add_axes((left, bottom, width * share, height + 0.03))
         _draw_curves(axes, curves[:_MOST_CURVES])
     if exposed:
-        start = left + width * 0.56 + 0.12 if curves else left + 0.08
+        exposed = exposed[:_MOST_BARS]
+        names = _names(exposed)
+        start = left + _NAME_WIDTH * max(map(len, names)) + (width * _CURVES_SHARE + 0.02 if curves else 0.0)
         axes = figure.add_axes((start, bottom, left + width - start, height + 0.03))
-        _draw_exposed(axes, exposed[:_MOST_BARS], rows)
+        _draw_exposed(axes, exposed, names)
     return figure
 
 
@@ -99,21 +106,14 @@ def _draw_curves(axes: Axes, curves: Sequence[ScalingCurve]) -> None:
             zorder=4,
             label=curve.name.replace(" any x any", ""),
         )
-        for point in curve.points[1:]:
-            axes.annotate(
-                f"{100 * point.efficiency:.0f}\u00a0%",
-                (point.world_size, point.valid_tokens_per_s),
-                xytext=(7, -13),
-                textcoords="offset points",
-                ha="left",
-                fontsize=9,
-                color=INK,
-            )
+    for point in curves[0].points[1:-1]:
+        _write_efficiency(axes, point, (-6, 7), "right")
+    _write_last(axes, [curve.points[-1] for curve in curves])
     axes.plot([], [], color=QUIET, linewidth=1.0, linestyle=(0, (3, 3)), label="perfect scaling")
     axes.set_xscale("log", base=2)
     axes.set_xticks(ranks, [str(rank) for rank in ranks])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(ranks[0] / 2**0.25, ranks[-1] * 2**0.25)
+    axes.set_xlim(ranks[0] / 2**0.25, ranks[-1] * 2**0.55)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: rate_tick(value)))
     axes.set_xlabel("ranks", labelpad=6)
@@ -121,17 +121,35 @@ def _draw_curves(axes: Axes, curves: Sequence[ScalingCurve]) -> None:
     axes.legend(loc="upper left")
 
 
-def rate_tick(per_second: float) -> str:
-    """Write the label of a tick as short as it is exact: 25k, 1.2M."""
-    for size, suffix in ((1e6, "M"), (1e3, "k")):
-        if per_second >= size:
-            return f"{per_second / size:g}{suffix}"
-    return f"{per_second:g}"
+def _write_last(axes: Axes, points: Sequence[ScalingPoint]) -> None:
+    """Write the efficiency at the end of every curve, one below the other where curves end close together."""
+    top = max(point.valid_tokens_per_s for point in points)
+    height = axes.get_window_extent().height * 72 / axes.figure.dpi / (1.05 * top)  # of one token/s [points]
+    place = float("inf")
+    for point in sorted(points, key=lambda point: -point.valid_tokens_per_s):
+        natural = point.valid_tokens_per_s * height
+        place = min(natural, place - 12)
+        _write_efficiency(axes, point, (9, place - natural - 4), "left")
 
 
-def _draw_exposed(axes: Axes, exposed: Sequence[Exposed], rows: Sequence[Row]) -> None:
+def _write_efficiency(axes: Axes, point: ScalingPoint, offset: tuple[float, float], align: str) -> None:
+    axes.annotate(
+        f"{100 * point.efficiency:.0f}\u00a0%",
+        (point.world_size, point.valid_tokens_per_s),
+        xytext=offset,
+        textcoords="offset points",
+        ha=align,
+        fontsize=9,
+        color=INK,
+    )
+
+
+def _names(exposed: Sequence[Exposed]) -> list[str]:
     extra = extra_axes([one.row for one in exposed])
-    names = [name_of(one.row, extra) for one in exposed]
+    return [name_of(one.row, extra) for one in exposed]
+
+
+def _draw_exposed(axes: Axes, exposed: Sequence[Exposed], names: Sequence[str]) -> None:
     places = range(len(exposed))[::-1]
     shares = [100 * one.share for one in exposed]
     colors = [MODE_COLORS.get(str(one.row.get("amp_mode")), OTHER_COLOR) for one in exposed]
@@ -148,4 +166,4 @@ def _draw_exposed(axes: Axes, exposed: Sequence[Exposed], rows: Sequence[Row]) -
     low, high = min([0.0, *shares]), max([1.0, *shares])
     axes.set_xlim(low * 1.15, high * 1.3)
     axes.set_ylim(-0.6, max(len(exposed) - 0.4, 3.6))
-    axes.set_xlabel("exposed communication [% of update]", labelpad=6)
+    axes.set_xlabel("exposed [% of update]", labelpad=6)

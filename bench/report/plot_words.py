@@ -55,7 +55,7 @@ def footnotes(rows: Sequence[Row], points: Sequence[Point]) -> list[str]:
     what = f"Labels: micro-batch \u00d7 accumulation steps{also}."
     notes = [f"{what} Ringed: nothing else is faster in as little memory."]
     if any(point.fastest > point.slowest for point in points):
-        notes[0] += " Points: median of the rounds; bars: slowest to fastest."
+        notes[0] += " Points: geometric mean of the rounds; bars: slowest to fastest."
     for outcome, names in absent_of(rows).items():
         more = f" and {len(names) - _MOST_ABSENT} more" if len(names) > _MOST_ABSENT else ""
         notes.append(f"Not drawn, {outcome} ({len(names)}): {'; '.join(names[:_MOST_ABSENT])}{more}.")

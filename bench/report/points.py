@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.report.people import axis_names, clean, distinct
+from bench.sweep.names import IN_EVERY_NAME, cut, value_words
+from bench.sweep.names import name_of as name_of
 
 Row = Mapping[str, Any]
 
-_LONGEST_LABEL, _LONGEST_WORD = 40, 18
-"""A label, and one axis' value in it or in a sentence, are cut beyond this [characters]."""
+_LONGEST_LABEL = 48
+"""A label is cut beyond this [characters]."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Point:
     memory_bytes: float
     """Largest peak_allocated_bytes of its rounds, worst rank [bytes]."""
     speed: float
-    """Median valid_tokens_per_s of its rounds, all ranks."""
+    """Geometric mean of the valid_tokens_per_s of its rounds, all ranks, as in all other places."""
     slowest: float
     """Smallest valid_tokens_per_s of its rounds."""
     fastest: float
@@ -52,17 +54,8 @@ def points_of(rows: Sequence[Row]) -> list[Point]:
 
 def label_of(row: Row, extra: Sequence[str] = ()) -> str:
     """Write "8 x 4" with a true multiplication sign, and the values of the extra axes."""
-    cut = f"{_word(row.get('micro_batch_size'))} \u00d7 {_word(row.get('accumulation_steps'))}"
-    words = (_axis_word(axis, row.get(axis)) for axis in extra)
-    return _cut(", ".join([cut, *(_cut(word, _LONGEST_WORD) for word in words if word)]), _LONGEST_LABEL)
-
-
-def name_of(row: Row, extra: Sequence[str] = ()) -> str:
-    """Write "bf16 8 x 4": AMP mode, micro-batch x accumulation steps, and the values of the extra axes."""
-    cut = " ".join(_word(row.get(name)) for name in ("amp_mode", "micro_batch_size"))
-    words = (_axis_word(axis, row.get(axis)) for axis in extra)
-    cuts = [f"{cut} x {_word(row.get('accumulation_steps'))}", *(_cut(word, _LONGEST_WORD) for word in words if word)]
-    return ", ".join(cuts)
+    first = f"{_word(row.get('micro_batch_size'))} \u00d7 {_word(row.get('accumulation_steps'))}"
+    return cut(", ".join([first, *value_words(row, extra)]), _LONGEST_LABEL)
 
 
 def absent_of(rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -81,7 +74,7 @@ def absent_of(rows: Sequence[Row]) -> dict[str, list[str]]:
 def extra_axes(rows: Sequence[Row]) -> list[str]:
     """Name the columns that a name must tell besides AMP mode, micro-batch and accumulation."""
     # The global batch follows from the cut and the ranks, which are named.
-    return [name for name in axis_names(rows) if name not in ("amp_mode", "hostname", "global_batch_size")]
+    return [name for name in axis_names(rows) if name not in (*IN_EVERY_NAME, "hostname", "global_batch_size")]
 
 
 def _drawable(value: Any) -> bool:
@@ -92,33 +85,16 @@ def _point(launches: Sequence[Row], extra: Sequence[str]) -> Point:
     speeds = [float(row["valid_tokens_per_s"]) for row in launches]
     row = launches[0]
     words = [_word(row.get("amp_mode")), f"micro-batch {_word(row.get('micro_batch_size'))}"]
-    words += [_cut(word, _LONGEST_WORD) for axis in extra if (word := _axis_word(axis, row.get(axis)))]
+    words += value_words(row, extra)
     return Point(
         memory_bytes=float(max(row["peak_allocated_bytes"] for row in launches)),
-        speed=statistics.median(speeds),
+        speed=statistics.geometric_mean(speeds),
         slowest=min(speeds),
         fastest=max(speeds),
         amp_mode=_word(row.get("amp_mode")),
         label=label_of(row, extra),
         name=", ".join(words),
     )
-
-
-def _axis_word(axis: str, value: Any) -> str:
-    """Say an axis' value so that it is understood without its heading."""
-    if isinstance(value, bool):
-        return axis.removeprefix("activation_").replace("_", " ") if value else ""
-    if axis == "gradient_sync":
-        return f"sync {clean(str(value))}"
-    if axis == "world_size":
-        return f"{value} rank{'' if value == 1 else 's'}"
-    if isinstance(value, int | float):
-        return f"{axis.replace('_', ' ')} {value:,}" if isinstance(value, int) else f"{axis.replace('_', ' ')} {value}"
-    return "" if value is None else clean(str(value))
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "\u2026"
 
 
 def _word(value: Any) -> str:
@@ -134,7 +110,7 @@ def facts_of(rows: Sequence[Row]) -> list[str]:
     machine = distinct(drawn, "gpu_name") or distinct(drawn, "cpu_model") or distinct(drawn, "device")
     dates = sorted({str(value)[:10] for value in distinct(drawn, "started_utc")})
     facts = [
-        _cut(_few(distinct(drawn, "model")), 60),
+        cut(_few(distinct(drawn, "model")), 60),
         f"global batch {batches} sequences of up to {lengths} tokens" if batches else "",
         _few(machine),
         f"{ranks[0]} rank{'' if ranks == [1] else 's'}" if len(ranks) == 1 else "",

@@ -25,7 +25,7 @@ def predicted_lines(rows: Sequence[Row], global_batch_size: int) -> list[str]:
             continue
         tokens_per_update = global_batch_size * tokens / batch
         speed = tokens_per_update / predicted.update_s
-        between = ""
+        between = "" if law.spread is not None else " (too few rounds for an interval)"
         if predicted.update_s_low and predicted.update_s_high:
             low, high = tokens_per_update / predicted.update_s_high, tokens_per_update / predicted.update_s_low
             between = f" ({_rate(low)} to {_rate(high)})"

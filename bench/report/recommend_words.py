@@ -1,4 +1,4 @@
-"""Phrase a recommendation: for people, for programs, and in a few lines for the end of a sweep."""
+"""Phrase a recommendation for people and for programs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from bench.errors import BenchError
-from bench.report.launches import launches_of
 from bench.report.people import clean
 from bench.report.phrases import hours_text, joules_text, tokens_text
 from bench.report.points import Row
-from bench.report.recommend import Other, Question, Recommendation, recommend
+from bench.report.ranking import Other
+from bench.report.recommend import Recommendation
 from bench.report.reproduce import sweep_file_lines, torchrun_lines
 from bench.report.table import json_text
 from bench.units import format_bytes, format_count, format_rate
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _MOST_LISTED = {"tie": 8, "open": 8, "slower": 40}
 """Others listed for people, one line each; JSON holds them all."""
@@ -74,31 +71,6 @@ def recommendation_json(result: Recommendation) -> str:
     )
 
 
-def recommendation_lines(frame: pa.Table | pd.DataFrame) -> list[str]:
-    """Say in two to four lines what to run, for the end of a sweep; why there is no answer, in one."""
-    try:
-        result = recommend(launches_of(frame), Question())
-    except BenchError as error:
-        return textwrap.wrap(f"no recommendation: {str(error).splitlines()[0]}", 100, subsequent_indent="  ")
-    projection = result.projection
-    fastest = "run" if not result.standing("tie") else "run (of ties the one with the least memory)"
-    speed = f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}{_plus_minus(result)}"
-    hours = f"{hours_text(projection.hours)} per {tokens_text(projection.run_tokens)} valid tokens"
-    peak = format_bytes(result.choice.peak_bytes)
-    lines = [f"{fastest} {clean(result.choice.name)}: {speed}, {peak} peak, {hours}"]
-    rivals = [*result.standing("tie"), *result.standing("open")]
-    if rivals:
-        names = ", ".join(other.configuration.name for other in rivals[:3])
-        more = f" and {len(rivals) - 3} more" if len(rivals) > 3 else ""
-        rounds = f"{projection.rounds} round{'' if projection.rounds == 1 else 's'}"
-        lines.append(clean(f"may be as fast, as far as {rounds} can tell: {names}{more}"))
-    if projection.rounds < 2:
-        lines.append("one round gives no interval: measure in 3 or more (measure.rounds) before a long run")
-    elif not rivals and (runner_up := result.runner_up) is not None:
-        lines.append(clean(f"runner-up {runner_up.configuration.name}: {runner_up.why}"))
-    return lines
-
-
 def _long_name(row: Row, name: str) -> str:
     ranks = row.get("world_size")
     cut = f"micro-batch {row.get('micro_batch_size')} x {row.get('accumulation_steps')} accumulation steps"
@@ -137,13 +109,6 @@ def _facts(result: Recommendation) -> Iterator[tuple[str, str]]:
     error = choice.row.get("proof_error")
     proof = choice.row.get("proof") or "not run"
     yield "proof", proof if error is None else f"{proof}, gradient error {error:.1e}"
-
-
-def _plus_minus(result: Recommendation) -> str:
-    low, high = result.projection.valid_tokens_per_s_low, result.projection.valid_tokens_per_s_high
-    if low is None or high is None:
-        return ""
-    return f" (95 %: {format_rate(low, '').removesuffix(' /s')} to {format_rate(high, '').removesuffix(' /s')})"
 
 
 def _labelled(label: str, text: str, width: int) -> list[str]:

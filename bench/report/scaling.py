@@ -15,7 +15,7 @@ from bench.report.points import Row, name_of
 
 HIDDEN_SHARE = 0.05
 """Communication below this share of an update counts as hidden."""
-_NOT_OF_A_CURVE = ("world_size", "accumulation_steps", "micro_batch_size", "config_json")
+_NOT_OF_A_CURVE = ("world_size", "accumulation_steps", "micro_batch_size", "gradient_sync", "config_json")
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,10 @@ class Exposed:
 
 
 def scaling_curves(rows: Sequence[Row]) -> list[ScalingCurve]:
-    """Find, for each group that varies in world size at one global batch, the fastest cut of every world size.
+    """Find, for each group that varies in world size at one global batch, the fastest way of every world size.
 
-    This is strong scaling: the same update on more ranks. Groups with one world size have no curve.
+    A way is a cut and when gradients are exchanged. This is strong scaling: the same update on more ranks. Groups with
+    one world size have no curve.
     """
     groups: dict[tuple[Any, ...], list[Configuration]] = {}
     for one in configurations_of([row for row in rows if row["outcome"] == "ok"]):
@@ -86,7 +87,7 @@ def _curve(best: dict[int, Configuration]) -> ScalingCurve:
         ScalingPoint(one, ranks, one.speed or 0.0, (one.speed or 0.0) / ranks / base) for ranks, one in best.items()
     )
     row = points[0].configuration.row
-    extra = [name for name in points[0].configuration.extra_axes if name != "world_size"]
+    extra = [name for name in points[0].configuration.extra_axes if name not in _NOT_OF_A_CURVE]
     return ScalingCurve(name_of({**row, "micro_batch_size": "any", "accumulation_steps": "any"}, extra), points)
 
 

@@ -12,10 +12,13 @@ import pyarrow as pa
 from bench.errors import BenchError
 from bench.record.journal import read_journal
 from bench.record.store import RESULTS_NAME, UPDATES_NAME, PartInfo, collect_parts, read_table, read_update_table
+from bench.report.not_results import JOURNAL_NAME, why_no_results_file, why_no_results_folder
 from bench.report.where import parse_condition
 
 if TYPE_CHECKING:  # pandas takes half a second to import, which only those who ask for a frame should wait
     import pandas as pd
+
+_KEY = ("trial_id", "round", "attempt")
 
 
 def load_results(paths: Sequence[Path], where: Sequence[str] = ()) -> pd.DataFrame:
@@ -54,9 +57,10 @@ def select_updates(path: Path) -> pa.Table | None:
     folder = path if path.is_dir() else path.parent
     if path.is_file() and path.name != RESULTS_NAME:
         return None
-    if (folder / UPDATES_NAME).exists():
+    launches = None if path.is_file() else _finished(folder)
+    if (folder / UPDATES_NAME).exists() and (launches is None or _current_table(folder, launches) is not None):
         return read_update_table(folder / UPDATES_NAME)
-    return collect_parts(folder, _finished(folder))[1] if (folder / "journal.jsonl").exists() else None
+    return None if launches is None else collect_parts(folder, map(PartInfo.from_journal, launches))[1]
 
 
 def rows_of(frame: pa.Table | pd.DataFrame) -> list[dict[str, Any]]:
@@ -79,18 +83,40 @@ def _read(path: Path) -> pa.Table:
     if not path.exists():
         raise BenchError(f"{path}: no such file or folder. RESULTS is a results folder or a parquet file.")
     if path.is_file():
+        if why := why_no_results_file(path):
+            raise BenchError(f"{path}: {why}")
         return read_table(path)
-    if (path / RESULTS_NAME).exists():
-        return read_table(path / RESULTS_NAME)
-    if (path / "journal.jsonl").exists():
-        # A sweep that has not ended yet: the journal knows what is finished.
-        return collect_parts(path, _finished(path))[0]
-    raise BenchError(f"{path}: holds neither {RESULTS_NAME} nor journal.jsonl, so it is not a results folder.")
+    launches = _finished(path)
+    table = _current_table(path, launches)
+    if table is not None:
+        return table
+    if launches is not None:
+        return collect_parts(path, map(PartInfo.from_journal, launches))[0]
+    raise BenchError(f"{path}: {why_no_results_folder(path)}")
 
 
-def _finished(folder: Path) -> list[PartInfo]:
-    launches = [record for record in read_journal(folder / "journal.jsonl") if record.get("kind") == "launch"]
-    return [PartInfo.from_journal(record) for record in launches if record.get("part")]
+def _current_table(folder: Path, launches: Sequence[Mapping[str, Any]] | None) -> pa.Table | None:
+    """Read a folder's table; None where there is none, or the journal knows of other launches.
+
+    That is so while a sweep is extended, or after it was killed: the parts then say more than the table.
+    """
+    if not (folder / RESULTS_NAME).exists():
+        return None
+    table = read_table(folder / RESULTS_NAME)
+    if launches is None:
+        return table
+    in_table = zip(*(table.column(name).to_pylist() for name in _KEY), strict=True)
+    last = {tuple(record[name] for name in _KEY[:2]): tuple(record[name] for name in _KEY) for record in launches}
+    return table if {key for key in in_table if None not in key} == set(last.values()) else None
+
+
+def _finished(folder: Path) -> list[Mapping[str, Any]] | None:
+    """List the launches that the journal vouches for; None without a journal."""
+    if not (folder / JOURNAL_NAME).exists():
+        return None
+    records = read_journal(folder / JOURNAL_NAME)
+    dropped = {record["part"] for record in records if record["kind"] == "damaged"}
+    return [record for record in records if record["kind"] == "launch" and record["part"] not in dropped]
 
 
 def _bool_array(mask: Sequence[bool]) -> pa.Array:

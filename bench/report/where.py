@@ -20,7 +20,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-_PATTERN = re.compile(r"\s*(?P<column>\w+)\s*(?P<op>==|!=|<=|>=|<|>)\s*(?P<value>.*?)\s*", re.DOTALL)
+_PATTERN = re.compile(r"\s*(?P<column>\w+)\s*(?P<op>==|!=|<=|>=|<|>)\s*(?P<value>(?![=<>!]).*?)\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def parse_condition(text: str, option: str = "--where") -> Condition:
     """
     match = _PATTERN.fullmatch(text)
     if match is None or not match["value"]:
-        raise BenchError(f"{option} {text!r}: not COLUMN OP VALUE with OP one of {' '.join(_COMPARE)}.")
+        raise BenchError(f"{option} {text!r}: not COLUMN OP VALUE with OP one of {' '.join(_COMPARE)}.{_meant(text)}")
     column, op = match["column"], match["op"]
     require_columns([column])
     kind = COLUMN_BY_NAME[column].kind
@@ -84,6 +84,17 @@ def _nearest(name: str) -> list[str]:
     """List at most three columns that begin like the name, else the one spelt most like it."""
     longer = [column for column in COLUMN_BY_NAME if column.startswith(name)] if len(name) > 2 else []
     return longer[:3] or difflib.get_close_matches(name, COLUMN_BY_NAME, n=1, cutoff=0.6)
+
+
+def _meant(text: str) -> str:
+    """Rewrite a condition that is nearly one: = for ==, and the nearest column; empty where nothing is near."""
+    match = re.fullmatch(r"\s*(\w+)\s*(=|=>|=<|<>|=!|is|is not)\s*([^=<>!\s].*?)\s*", text)
+    if match is None:
+        return ""
+    name, op, value = match.groups()
+    op = {"=": "==", "is": "==", "=>": ">=", "=<": "<="}.get(op, "!=")
+    columns = [name] if name in COLUMN_BY_NAME else _nearest(name)
+    return f" Did you mean {' or '.join(repr(f'{column} {op} {value}') for column in columns)}?" if columns else ""
 
 
 def _parse_value(text: str, kind: str, whole: str) -> Any:

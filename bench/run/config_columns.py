@@ -24,6 +24,7 @@ def config_columns(config: TrialConfig) -> dict[str, Any]:
         "global_batch_size": config.global_batch_size,
         "seq_len": config.seq_len,
         "data_source": data_source(data),
+        "end_of_text": data.end_of_text,
         "rows": data.rows,
         "sequences_per_epoch": data.sequences_per_epoch,
         "tail": data.tail,
@@ -32,13 +33,17 @@ def config_columns(config: TrialConfig) -> dict[str, Any]:
         "lr": optimizer.lr,
         "weight_decay": optimizer.weight_decay,
         "momentum": optimizer.momentum,
+        "beta1": optimizer.beta1,
+        "beta2": optimizer.beta2,
         "schedule": schedule.name,
         "lr_warmup_updates": schedule.lr_warmup_updates,
+        "schedule_total_updates": schedule.total_updates,
         "clip_norm": config.clip_norm,
         "seed": config.seed,
         "activation_checkpointing": config.activation_checkpointing,
         "gradient_sync": config.gradient_sync,
         "window_mode": config.window_mode,
+        "cpu_threads_per_rank": config.cpu_threads_per_rank,
         "config_json": json.dumps(config.model_dump(mode="json"), sort_keys=True),
     }
 
@@ -50,5 +55,7 @@ def data_source(data: DataSpec) -> str:
     if data.tokens is not None:
         return f"tokens: {data.tokens}"
     if data.synthetic is not None:
-        return f"synthetic: mean {data.synthetic.mean_tokens} tokens"
+        rest = data.synthetic.model_dump(exclude_defaults=True, exclude={"mean_tokens"})
+        words = [f"mean {data.synthetic.mean_tokens} tokens", *(f"{key} {value}" for key, value in rest.items())]
+        return f"synthetic: {', '.join(words)}"
     return f"corpus: {data.corpus or 'stdlib'}"

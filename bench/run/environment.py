@@ -14,6 +14,7 @@ from typing import Any
 import bench as package
 from bench.errors import EnvironmentFault
 from bench.measure.nvml import NvmlReport, device_files, read_nvml
+from bench.run.start_guards import limits_named
 from bench.run.visible_gpus import explain_visible, hides_every_gpu
 from bench.sweep.expand import MachineFacts
 
@@ -38,7 +39,8 @@ def machine_facts(devices_asked: set[str]) -> MachineFacts:
     fault = gpu_fault(devices_asked, nvml, files, torch)
     if fault is not None:
         raise EnvironmentFault(fault)
-    return MachineFacts("cuda", torch["device_count"], torch["bf16_supported"])
+    uuids = tuple(gpu["uuid"] for gpu in torch.get("gpus", ()))
+    return MachineFacts("cuda", torch["device_count"], torch["bf16_supported"], uuids)
 
 
 def gpu_fault(devices_asked: set[str], nvml: NvmlReport, files: tuple[str, ...], torch: dict[str, Any]) -> str | None:
@@ -112,7 +114,8 @@ def probe_torch(every_gpu: bool = False) -> dict[str, Any]:
     """
     command = [sys.executable, "-m", "bench.run.torch_probe", *(["--every-gpu"] if every_gpu else [])]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False)
+        with limits_named():
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False)
         document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
         raise EnvironmentFault(f"torch did not answer within {_PROBE_TIMEOUT_S:.0f} s. Does a GPU hang?") from None

@@ -102,6 +102,16 @@ def _leave_a_child() -> None:
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
 
 
+_held: list[Any] = []
+
+
+def _hold_memory() -> None:
+    """Hold 300 MiB from here on; their pages are never touched."""
+    import torch
+
+    _held.append(torch.empty(300 << 20, dtype=torch.uint8))
+
+
 ACTIONS: dict[str, Callable[[], None]] = {
     "oom": _raise_oom,
     "raise": _raise_error,
@@ -117,6 +127,7 @@ ACTIONS: dict[str, Callable[[], None]] = {
     "deaf": _deaf_sleep,
     "block": _block_in_collective,
     "leave_child": _leave_a_child,
+    "hold_memory": _hold_memory,
 }
 
 
@@ -143,6 +154,11 @@ class Faults:
             self._planned[point, nth] = ACTIONS[action]
         elif self._micro_batch_size > int(value):
             self._planned[point, nth] = _raise_oom
+
+    @property
+    def are_planned(self) -> bool:
+        """Tell whether this rank has any to carry out."""
+        return bool(self._planned)
 
     def fill_capacity(self, columns: dict[str, Any]) -> None:
         """Behave as if the device had the planted capacity: say so, and run out of memory where it is exceeded."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from bench.loop import Agreement, BufferedWindow, ReadAhead, StreamedWindow, Window, WindowCounts, WindowPlan
@@ -26,6 +27,8 @@ class Feed:
         """Number of the update that the next window given belongs to."""
         self.wait_s = 0.0
         """Host time the loop waited for its data since it was last set to 0 [s]."""
+        self.token_pairs: dict[int, int] = {}
+        """Update -> sum over this rank's token slots of the width of their row: what attention costs."""
         self._full_rows_from: int | None = None
         self._sequences_at_most = config.global_batch_size
         self._waiting: list[MicroBatch] = []
@@ -67,7 +70,8 @@ class Feed:
 
     def _buffer(self, update: int) -> None:
         self._waiting = self._cut(self._sequences(update, 0, self._size(update)))
-        self._agreement.begin(sum(map(count_micro_batch, self._waiting), WindowCounts()))
+        self.token_pairs[update] = sum(map(_token_pairs, self._waiting))
+        self._agreement.begin(count_micro_batches(self._waiting))
 
     def _stream(self, update: int) -> Window:
         nominal_units = float(self._sequences_at_most * self._config.seq_len)
@@ -78,11 +82,13 @@ class Feed:
         """Cut this rank's micro-batches of a window one by one; at no time does more than one exist here."""
         config = self._config
         round_size = config.micro_batch_size * config.world_size
+        self.token_pairs[update] = 0
         for start in range(0, self._size(update), round_size):
             begun = time.perf_counter_ns()
             stop = min(start + round_size, self._size(update))
             cut = self._cut(self._sequences(update, start, stop))
             self.wait_s += (time.perf_counter_ns() - begun) / 1e9
+            self.token_pairs[update] += sum(map(_token_pairs, cut))
             yield from cut
 
     def _plan(self, update: int, world_size: int) -> WindowPlan:
@@ -116,11 +122,24 @@ class Feed:
         return [_pinned(micro_batch) for micro_batch in real] if config.device == "cuda" else real
 
 
-def count_micro_batch(micro_batch: MicroBatch) -> WindowCounts:
-    """Count one micro-batch; the unit of a language model is the valid target."""
+def count_micro_batches(micro_batches: Sequence[MicroBatch]) -> WindowCounts:
+    """Count micro-batches together; the unit of a language model is the valid target."""
     return WindowCounts(
-        1, micro_batch.sequences, micro_batch.valid_targets, micro_batch.token_slots, micro_batch.unit_sum
+        len(micro_batches),
+        sum([micro_batch.sequences for micro_batch in micro_batches]),
+        sum([micro_batch.valid_targets for micro_batch in micro_batches]),
+        sum([micro_batch.token_slots for micro_batch in micro_batches]),
+        math.fsum([micro_batch.unit_sum for micro_batch in micro_batches]),
     )
+
+
+def count_micro_batch(micro_batch: MicroBatch) -> WindowCounts:
+    """Count one micro-batch."""
+    return count_micro_batches([micro_batch])
+
+
+def _token_pairs(micro_batch: MicroBatch) -> int:
+    return micro_batch.token_slots * micro_batch.inputs.shape[1]
 
 
 def _pinned(micro_batch: MicroBatch) -> MicroBatch:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import BenchError, StorageError
-from bench.record.atomic import write_atomically
+from bench.record.atomic import words_of, write_atomically
 from bench.record.columns import SCHEMA_VERSION
 from bench.record.journal import salvage_journal
 from bench.run.config_columns import data_source
@@ -98,7 +98,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{folder} cannot be made: {error.strerror}. Choose another folder with --out.") from error
+        raise StorageError(f"{folder} cannot be made: {words_of(error, folder)}. Choose another with --out.") from error
 
 
 def set_folder_aside(folder: Path) -> Path | None:

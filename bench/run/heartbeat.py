@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # the driver reads heartbeats and must not import torch
     from bench.loop.observer import UpdateResult
     from bench.loop.plan import WindowPlan
 
-PHASES = ("start", "build", "data", "forward", "backward", "update", "finish")
-"""What a rank can be doing, in the order in which it first gets there."""
+PHASES = ("start", "build", "join", "data", "forward", "backward", "update", "validate", "finish", "prove")
+"""What a rank can be doing, in the order in which it first gets there; a proof does only the last."""
 
 _LAYOUT = struct.Struct("<QqqqQQ")
 _NUMBER_OF = {phase: number for number, phase in enumerate(PHASES)}

@@ -23,11 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import LockedError, StorageError
+from bench.record.atomic import words_of
 from bench.run.process_table import ProcessId, identify, is_alive
 
 _RENEW_S = 20.0
 _STALE_S = 900.0
 """Age of the last renewal after which a lease of another machine is stale: a holder paused that long has lost it."""
+_UNWRITTEN_S = 2.0
+"""How long a lease may stay empty between its making and its writing."""
 _NO_FLOCK = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
@@ -133,13 +136,13 @@ def _remove_stale(path: Path) -> None:
     Raises:
         LockedError: its holder may still be there.
     """
-    found = _read(path)
     try:
-        age_s = _now_of(path) - path.stat().st_mtime
+        # Without content it was just created and will be written at once, or its maker was killed in that moment.
+        while (found := _read(path)) is None and _age_s(path) < _UNWRITTEN_S:
+            time.sleep(0.1)
+        age_s = _age_s(path)
     except OSError:
         return  # gone meanwhile
-    if found is None and age_s < 2.0:
-        raise _locked(path, found)  # just created, and not written yet
     if found is not None and _may_live(found, age_s):
         raise _locked(path, found)
     # By rename, which only one of several can do; whoever took the wrong one finds out before its first write.
@@ -153,6 +156,11 @@ def _may_live(lease: Lease, age_s: float) -> bool:
     if lease.host != socket.gethostname():
         return age_s < _STALE_S
     return is_alive(ProcessId(lease.pid, lease.start_ticks, lease.boot_id))
+
+
+def _age_s(path: Path) -> float:
+    """Give the time since the last renewal of a lease [s]."""
+    return _now_of(path) - path.stat().st_mtime
 
 
 def _now_of(path: Path) -> float:
@@ -184,4 +192,5 @@ def _locked(path: Path, holder: Lease | None) -> LockedError:
 
 
 def _not_writable(path: Path, error: OSError) -> StorageError:
-    return StorageError(f"{path.parent} cannot be written: {error.strerror}. Choose another folder with --out.")
+    words = words_of(error, path.parent)
+    return StorageError(f"{path.parent} cannot be written: {words}. Choose another folder with --out.")

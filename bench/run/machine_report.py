@@ -17,6 +17,7 @@ import bench as package
 from bench.errors import EnvironmentFault
 from bench.measure.host import cgroup_cores, cgroup_memory_bytes, cpu_model, usable_cores
 from bench.measure.nvml import NvmlGpu, device_files, read_nvml
+from bench.run.calibration import DeviceKey, calibrate, read
 from bench.run.environment import gpu_fault, probe_torch, software_versions
 from bench.run.visible_gpus import explain_visible
 from bench.run.what_works import what_works
@@ -37,8 +38,17 @@ _NO_TORCH: dict[str, Any] = {
 }
 
 
-def report_machine(device: str = "auto") -> dict[str, Any]:
+def report_machine(device: str = "auto", measure_ceilings: bool = False, threads: int | None = None) -> dict[str, Any]:
     """Look at the machine and say what works for trials on `device`: auto, cpu or cuda.
+
+    Args:
+        device: What is asked for.
+        measure_ceilings: Calibrate the device that trials run on, which takes seconds; else say what is kept.
+        threads: CPU threads that the ceilings are for; None for every core that may be used.
+
+    Raises:
+        EnvironmentFault: The device does not answer the calibration.
+        StorageError: The calibration cannot be kept.
 
     Returns:
         One JSON-serialisable object; `fault` says why no trial may start there, or is None.
@@ -50,6 +60,13 @@ def report_machine(device: str = "auto") -> dict[str, Any]:
         torch, fault = _NO_TORCH | {"problem": str(error)}, str(error)
     fault = fault or gpu_fault({device}, nvml, files, torch)
     corpora = _corpora(cache_folder())
+    runs_on = _device(device, fault, torch)
+    if measure_ceilings and runs_on is not None:
+        ceilings, problems = calibrate(runs_on, threads), []
+    else:
+        stored = [read(key) for key in _device_keys(runs_on, torch, threads)]
+        ceilings = [found.document for found in stored if found.document is not None]
+        problems = [found.problem for found in stored if found.problem is not None]
     return {
         "format": FORMAT,
         "hostname": socket.gethostname(),
@@ -78,8 +95,10 @@ def report_machine(device: str = "auto") -> dict[str, Any]:
         "start_methods": multiprocessing.get_all_start_methods(),
         **corpora,
         "device_asked": device,
-        "device": _device(device, fault, torch),
+        "device": runs_on,
         "fault": fault,
+        "ceilings": ceilings,
+        "ceilings_problems": problems,
         "works": [asdict(item) for item in what_works(device, nvml, files, torch, corpora)],
     }
 
@@ -89,6 +108,15 @@ def _device(asked: str, fault: str | None, torch: dict[str, Any]) -> str | None:
     if fault is not None:
         return None
     return "cuda" if asked != "cpu" and torch["device_count"] else "cpu"
+
+
+def _device_keys(device: str | None, torch: dict[str, Any], threads: int | None) -> list[DeviceKey]:
+    """Name what ceilings may be kept for: the GPUs that torch can use, or the processor."""
+    version = torch["torch_version"]
+    if device == "cpu":
+        return [DeviceKey.cpu(cpu_model(), threads or usable_cores(), version)]
+    gpus = torch["gpus"] if device == "cuda" else []
+    return [DeviceKey.gpu(gpu["name"], gpu["uuid"], version) for gpu in gpus if gpu["uuid"] and not gpu["problem"]]
 
 
 def _gpus(driver_gpus: Sequence[NvmlGpu], torch_gpus: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """How a launch ended, decided from what the ranks wrote, how their processes ended, and where they were.
 
-A worker never judges a launch: ok needs exit 0 of every rank *and* a whole result of every rank. Out of memory is told
-by the exception's class first, then by a short list of messages.
+A worker never judges a launch: ok needs exit 0 of every rank *and* a whole result of every rank.
 """
 
 from __future__ import annotations
@@ -15,18 +14,8 @@ from typing import Any
 from bench.run.heartbeat import Beat
 from bench.run.watchdog import Stopped, progress
 
-_OOM_CLASSES = {"OutOfMemoryError", "AcceleratorError:out of memory"}
-_HOST_OOM_CLASSES = {"MemoryError"}
-_DEVICE_OOM_TEXTS = (
-    re.compile(r"CUDA (error: )?out of memory"),
-    re.compile(r"CUBLAS_STATUS_ALLOC_FAILED"),
-    re.compile(r"CUDNN_STATUS_ALLOC_FAILED"),
-)
-_HOST_OOM_TEXTS = (
-    re.compile(r"DefaultCPUAllocator: (can't allocate|not enough) memory"),
-    re.compile(r"std::bad_alloc"),
-    re.compile(r"\[Errno 12\] Cannot allocate memory"),
-)
+WITH_STACKS = frozenset({"hang", "timeout"})
+"""Outcomes of launches that the driver stopped because they got nowhere: where every thread was is part of the row."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +34,7 @@ class RankEnd:
     ended_by_driver: bool = False
     """True when the driver ended it, so that its exit code says nothing about the cause."""
     stacks: str | None = None
-    """Where its threads were, when it was asked because it hung."""
+    """Where its threads were, when it was asked because it hung or took too long."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +52,6 @@ class Outcome:
     signal: int | None = None
 
 
-def classify_error(class_names: Sequence[str], text: str, device: str) -> str:
-    """Name the outcome of an exception: oom, oom_host or failed.
-
-    Args:
-        class_names: names of the exception's class and of its bases.
-        text: its message.
-        device: cpu or cuda; on a CPU trial the host's memory is the device's.
-    """
-    if _OOM_CLASSES.intersection(class_names) or any(pattern.search(text) for pattern in _DEVICE_OOM_TEXTS):
-        return "oom"
-    if _HOST_OOM_CLASSES.intersection(class_names) or any(pattern.search(text) for pattern in _HOST_OOM_TEXTS):
-        return "oom" if device == "cpu" else "oom_host"
-    return "failed"
-
-
 def decide(ends: Sequence[RankEnd], stopped: Stopped | None = None) -> Outcome:
     """Decide how a launch ended from how each of its ranks did.
 
@@ -93,8 +67,10 @@ def decide(ends: Sequence[RankEnd], stopped: Stopped | None = None) -> Outcome:
     if stopped is not None:
         behind = min(ends, key=lambda end: progress(end.beat))
         blamed = next((end for end in ends if end.rank == stopped.rank), behind)
-        outcome = _from_beat(stopped.outcome, stopped.reason, blamed)
-        return replace(outcome, error_text=blamed.stacks) if stopped.outcome == "hang" else outcome
+        if stopped.outcome not in WITH_STACKS:
+            return _from_beat(stopped.outcome, stopped.reason, blamed)
+        outcome = _from_beat(stopped.outcome, f"{stopped.reason} ({_whereabouts(ends)})", blamed)
+        return replace(outcome, error_text=blamed.stacks)
     by_themselves = [end for end in ends if not end.ended_by_driver]
     killed = [end for end in by_themselves if end.exit_code is None or end.exit_code < 0]
     if killed:
@@ -154,6 +130,24 @@ def _killed(end: RankEnd) -> Outcome:
     name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
     hint = " (without a word: the kernel does so when the host's memory is used up)" if number == signal.SIGKILL else ""
     return _from_beat("killed", f"rank {end.rank} was ended by {name}{hint}", end, signal_number=number)
+
+
+def _whereabouts(ends: Sequence[RankEnd]) -> str:
+    """Say where each rank was, least far first, ranks of one place together: "rank 1: build; rank 0: join"."""
+    at: dict[str, list[int]] = {}
+    for end in sorted(ends, key=lambda end: progress(end.beat)):
+        at.setdefault(_place(end), []).append(end.rank)
+    return "; ".join(
+        f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, sorted(ranks)))}: {place}" for place, ranks in at.items()
+    )
+
+
+def _place(end: RankEnd) -> str:
+    ended = "" if end.ended_by_driver else f", ended with exit code {end.exit_code}"
+    if end.beat is None:
+        return f"no sign of life{ended}"
+    update = f" of update {end.beat.update}" if end.beat.update >= 0 else ""
+    return f"{end.beat.phase}{update}{ended}"
 
 
 def _from_beat(

@@ -18,6 +18,7 @@ from bench.check.problem import Problem
 from bench.check.prove import prove
 from bench.check.request import ProofRequest
 from bench.loop import Precision, SummedCrossEntropy
+from bench.run.heartbeat import Heartbeat
 from bench.run.paths import LaunchPaths
 from bench.run.quality import summed_loss
 from bench.run.ranks import Ranks
@@ -46,6 +47,7 @@ def prove_rank(paths: LaunchPaths, rank: int) -> str:
 
 
 def _prove(request: ProofRequest, paths: LaunchPaths, rank: int) -> list[Line]:
+    heartbeat = Heartbeat(paths.heartbeat(rank))
     # Several threads gain little on matrices so small, and on a busy machine they wait for each other without end.
     torch.set_num_threads(1)
     if request.working_directory:
@@ -53,7 +55,9 @@ def _prove(request: ProofRequest, paths: LaunchPaths, rank: int) -> list[Line]:
         os.chdir(request.working_directory)
         sys.path.insert(0, request.working_directory)
     # Ranks meet over gloo whatever the device: float64 runs on the CPU.
+    heartbeat.beat("join")
     ranks = Ranks.join(rank, request.ranks, "cpu", paths.rendezvous, request.time_limit_s)
+    heartbeat.beat("prove")
     return prove(request, ranks.agreement(), validate)
 
 

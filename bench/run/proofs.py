@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
@@ -13,6 +14,8 @@ from typing import Any
 
 from bench.check.lines import Line, failed, merge, overall, unproven
 from bench.check.request import ProofRequest, request_of
+from bench.record.atomic import storage_error, write_atomically
+from bench.run.folder import make_folder
 from bench.run.interrupts import Interrupts
 from bench.run.launch import LaunchEnd, Launcher
 from bench.run.outcome import decide
@@ -70,8 +73,11 @@ def _launch(
     seconds_left: float | None,
 ) -> list[Line] | None:
     shutil.rmtree(files.folder, ignore_errors=True)
-    files.folder.mkdir(parents=True)
-    request.write(files.proof_file)
+    make_folder(files.folder)
+    try:
+        request.write(files.proof_file)
+    except OSError as error:
+        raise storage_error(files.proof_file, "cannot be written", error) from error
     total_s = request.time_limit_s + _START_S
     limits = LaunchLimits(total_s, total_s, total_s, seconds_left)
     end = launcher.run(files, range(request.ranks), limits, on_wait, interrupts)
@@ -117,10 +123,13 @@ class Proofs:
                 return {}
             known = {"request": vars(request), "verdict": overall(lines), "lines": [line.as_row() for line in lines]}
             self._known[request.key()] = known
-            document = {"format": FORMAT, "torch": version("torch"), "proofs": self._known}
-            aside = self._paths.proofs.with_suffix(".part")
-            aside.write_text(json.dumps(document, indent=1))
-            aside.replace(self._paths.proofs)
+            document = {
+                "format": FORMAT,
+                "torch": version("torch"),
+                "sha256": _digest(self._known),
+                "proofs": self._known,
+            }
+            write_atomically(self._paths.proofs, json.dumps(document, indent=1).encode())
         return columns_of(known)
 
 
@@ -132,10 +141,16 @@ def columns_of(proof: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read kept proofs; those of another torch, or that cannot be read, are made again."""
+    """Read kept proofs; those of another torch, or that are damaged or cannot be read, are made again."""
     try:
         document = json.loads(path.read_text())
-    except (OSError, ValueError):
+        known: dict[str, Any] = document["proofs"]
+        is_ours = document["format"] == FORMAT and document["torch"] == version("torch")
+        return known if is_ours and document["sha256"] == _digest(known) else {}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
-    is_ours = isinstance(document, dict) and document.get("format") == FORMAT
-    return dict(document["proofs"]) if is_ours and document.get("torch") == version("torch") else {}
+
+
+def _digest(proofs: Mapping[str, Any]) -> str:
+    """Hash what the proofs say: a flipped bit in the file must not become a column of a row."""
+    return hashlib.sha256(json.dumps(proofs, sort_keys=True).encode()).hexdigest()

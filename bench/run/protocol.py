@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from bench.errors import BenchError
-from bench.measure.device import MemoryPass, Witness
+from bench.measure.device import MemoryPass, Residents, Witness
 from bench.measure.profiler import Part, PartName, UpdateSample
 from bench.measure.reductions import Reductions
 from bench.measure.update_times import UpdateTime
@@ -175,8 +175,11 @@ class _Launch:
     def _run_memory(self) -> None:
         """Run one update under the witness, which slows it; its time is kept but never used."""
         self._validate_when_due()
-        with _witness(self._bench) as witness, self._bench.reductions:
+        bench = self._bench
+        with _witness(bench) as witness, bench.reductions:
+            bench.profiler.witness = witness
             self._run("memory", 1)
+            bench.profiler.witness = None
         self._memory_passes.append(witness.result())
 
     def _validate_when_due(self) -> None:
@@ -185,8 +188,15 @@ class _Launch:
 
 
 def _witness(bench: Workbench) -> AbstractContextManager[Witness]:
-    """Make the witness of one update. The lists end here: held longer, they would keep the old gradients alive."""
-    alive = [*bench.model.parameters(), *bench.model.buffers(), *live_gradients(bench.model)]
-    alive += optimizer_tensors(bench.optimizer)
+    """Make the witness of one update."""
+
+    def residents() -> Residents:
+        return Residents(
+            model=[*bench.model.parameters(), *bench.model.buffers()],
+            gradients=live_gradients(bench.model),
+            optimizer_state=optimizer_tensors(bench.optimizer),
+            ddp_buckets=bench.reductions.buckets(),
+        )
+
     kept_on_host = [state["step"] for state in bench.optimizer.state.values() if torch.is_tensor(state.get("step"))]
-    return bench.device.witness(alive, kept_on_host)
+    return bench.device.witness(residents, kept_on_host)

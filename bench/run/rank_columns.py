@@ -16,20 +16,16 @@ from torch import nn
 import bench as package
 from bench.loop import batch_coupled_layers, parameters_checksum, random_layers
 from bench.loop.switches import read_switches
-from bench.measure.host import cpu_model, host_peak_rss_bytes, usable_cores
+from bench.measure.host import cpu_model, usable_cores
 from bench.measure.profiler import Part, UpdateSample
 from bench.measure.versions import cudnn_version, nccl_version
+from bench.run.efficiency_columns import efficiency_facts, flops_columns
+from bench.run.memory_columns import memory_columns, memory_facts, memory_pass_bytes, memory_peak
 from bench.run.protocol import MEMORY_UPDATES, Observations
 from bench.run.timed_columns import timed_columns
 from bench.run.workbench import Workbench
 from bench.sweep.presets import PRESETS
-from bench.workload.facts import (
-    gradient_dtype,
-    live_gradients,
-    optimizer_tensors,
-    parameter_counts,
-    tensor_bytes,
-)
+from bench.workload.facts import gradient_dtype, parameter_counts
 
 ENVIRONMENT_PREFIXES = ("CUDA_", "NCCL_", "TORCH_", "PYTORCH_", "OMP_", "MKL_", "GLOO_", "OPENBLAS_", "KMP_")
 """Environment variables that change results begin like this."""
@@ -44,7 +40,6 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "parameters_total": parameters.total,
         "parameters_trainable": parameters.trainable,
         "parameters_unique": parameters.unique,
-        "parameter_bytes": tensor_bytes(bench.model.parameters()),
         "gradient_dtype": gradient_dtype(bench.model),
         "corpus_hash": bench.corpus.content_hash,
         "corpus_sequences": bench.source.num_sequences,
@@ -54,9 +49,7 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "autocast_dtype": _dtype_name(bench.loop.precision.autocast_dtype),
         "grad_scaler": bench.loop.precision.scaler is not None,
         "time_method": bench.device.time_method,
-        "memory_method": bench.device.memory_method,
         "threads_per_rank": torch.get_num_threads(),
-        "device_capacity_bytes": properties.capacity_bytes,
         "hostname": socket.gethostname(),
         "cpu_model": cpu_model(),
         "cpu_count": usable_cores(),
@@ -68,6 +61,8 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "torch_version": torch.__version__,
         "python_version": platform.python_version(),
         "bench_version": package.__version__,
+        **efficiency_facts(bench),
+        **memory_facts(bench),
         "environment_json": json.dumps(
             {name: value for name, value in sorted(os.environ.items()) if name.startswith(ENVIRONMENT_PREFIXES)}
         ),
@@ -90,18 +85,13 @@ def _doubtful_layers(model: nn.Module) -> dict[str, list[str]]:
 
 def measured_columns(bench: Workbench, observed: Observations, train_losses: dict[int, float | None]) -> dict[str, Any]:
     """State what the launch measured; `train_losses` maps update to loss over all ranks [one rank]."""
-    segments = list(observed.part("timed"))
     samples = observed.samples("timed")
     counts = [sample.counts for sample in samples]
     first = [part for part in observed.part("first") if part.samples[0].result == "applied"]
-    memory_peaks = [_memory_peak(observed, index) for index in range(MEMORY_UPDATES)]
-    all_parts = [*observed.part("memory"), *segments, *observed.part("confirm")]
-    memory_pass_bytes = _largest(memory_peaks)
-    allocator = bench.device.allocator_counts()
     host_reads = [witnessed.host_reads for witnessed in observed.memory_passes]
     # The losses of shortened windows are those of another trajectory.
     quality_updates = None if observed.pace.is_shortened else bench.trial.measure.quality_updates or None
-    timed = timed_columns(bench, observed, memory_pass_bytes)
+    timed = timed_columns(bench, observed, memory_pass_bytes(observed))
     return {
         **timed,
         "flags": sorted({*_doubtful_layers(bench.model), *timed["flags"]}),
@@ -109,6 +99,7 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "sequences": sum(count.sequences for count in counts),
         "valid_tokens": sum(count.valid_tokens for count in counts),
         "token_slots": sum(count.token_slots for count in counts),
+        **flops_columns(bench, observed),
         "updates_attempted": len(samples),
         "updates_applied": sum(sample.result == "applied" for sample in samples),
         "updates_skipped": sum(sample.result == "skipped" for sample in samples),
@@ -119,15 +110,7 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "memory_updates": MEMORY_UPDATES,
         "host_reads_per_update": sum(host_reads) / len(host_reads),
         "first_update_s": first[0].host_seconds,
-        "peak_allocated_bytes": _largest([memory_pass_bytes, *(part.peaks.allocated_bytes for part in all_parts)]),
-        "first_update_peak_allocated_bytes": first[0].peaks.allocated_bytes,
-        "peak_active_bytes": _largest([part.peaks.active_bytes for part in all_parts]),
-        "peak_reserved_bytes": _largest([part.peaks.reserved_bytes for part in all_parts]),
-        "gradient_bytes": tensor_bytes(live_gradients(bench.model)),
-        "optimizer_state_bytes": tensor_bytes(optimizer_tensors(bench.optimizer)),
-        "host_peak_rss_bytes": host_peak_rss_bytes(),
-        "alloc_retries": allocator.retries,
-        "alloc_ooms": allocator.ooms,
+        **memory_columns(bench, observed),
         **sync_columns(bench, observed),
         "parameters_checksum": parameters_checksum(bench.model),
         "final_train_loss": None if quality_updates is None else train_losses.get(quality_updates),
@@ -152,7 +135,7 @@ def update_rows(observed: Observations, train_losses: dict[int, float | None]) -
     for part in observed.parts:
         peak = part.peaks.allocated_bytes if part.name == "first" else None
         if part.name == "memory":
-            peak = _memory_peak(observed, memory_update)
+            peak = memory_peak(observed, memory_update)
             memory_update += 1
         rows.extend(_update_row(part, sample, train_losses, peak) for sample in part.samples)
     return rows
@@ -219,17 +202,6 @@ def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, floa
     if diverged:
         return f"the ranks hold different parameters after the last update: {', '.join(diverged[:3])}, ..."
     return None
-
-
-def _memory_peak(observed: Observations, index: int) -> int | None:
-    """Give the peak of one update of the memory pass, as the device or the witness knows it [bytes]."""
-    part, witnessed = list(observed.part("memory"))[index], observed.memory_passes[index]
-    return witnessed.live_peak_bytes if part.peaks.allocated_bytes is None else part.peaks.allocated_bytes
-
-
-def _largest(values: list[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return max(known) if known else None
 
 
 def _dtype_name(dtype: torch.dtype | None) -> str | None:

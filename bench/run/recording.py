@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from bench.errors import StorageError
+from bench.measure.telemetry_summary import NOT_WATCHED, Health
 from bench.record.derive import derive
 from bench.record.fault_points import reach
 from bench.record.journal import Journal
@@ -108,9 +109,9 @@ class Record:
 
 
 def row_of(
-    sweep: str, launch: PlannedLaunch, end: LaunchEnd, started_utc: str
+    sweep: str, launch: PlannedLaunch, end: LaunchEnd, started_utc: str, health: Health = NOT_WATCHED
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Make the row of a launch and its update rows from how its ranks ended.
+    """Make the row of a launch and its update rows from how its ranks ended and how its GPUs were.
 
     Raises:
         StorageError: A rank could not write for want of space: its end says nothing about the trial.
@@ -128,6 +129,7 @@ def row_of(
         contradiction = str(error)  # the ranks contradict each other: no figure of this launch can be trusted
     row: dict[str, Any] = {
         **columns,
+        **health.columns,
         **config_columns(config),
         **{key: value for key, value in asdict(outcome).items() if key != "micro_batch"},
         "measurement_version": MEASUREMENT_VERSION,
@@ -136,7 +138,7 @@ def row_of(
         "round": launch.round,
         "attempt": launch.attempt,
         "order": launch.order,
-        "flags": sorted({*(columns.get("flags") or []), *end.flags}),
+        "flags": sorted({*(columns.get("flags") or []), *end.flags, *health.flags}),
         "started_utc": started_utc,
         "launch_s": end.seconds,
     }
@@ -154,6 +156,6 @@ def _refuse_full_disk(end: LaunchEnd) -> None:
         for number in (errno.ENOSPC, errno.EDQUOT):
             if f"[Errno {number}]" in said:
                 raise StorageError(
-                    f"rank {rank.rank} could not write: {os.strerror(number)}. Free some space and run the command "
-                    "again: everything finished is kept."
+                    f"rank {rank.rank} could not write: {os.strerror(number)}. Free some space, or inodes, and run "
+                    "the command again: everything finished is kept."
                 )

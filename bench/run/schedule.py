@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from bench.run.history import History
-from bench.run.search import Probe, largest_that_fits, next_size
+from bench.run.search import Probe, next_size
 from bench.sweep.trial import Search, Trial
 
 ORDER_SEED = 20240229
 """Seed of the order of launches: the same sweep runs in the same order, also when it is resumed."""
+
+Order = Literal["shuffled", "alternating"]
+"""How the launches of a round follow each other: `measure.order` of the sweep file."""
 
 RETRIED_WHEN_ASKED = frozenset({"failed", "timeout", "hang", "killed"})
 """Outcomes that `--retry-failed` runs again."""
@@ -34,29 +37,33 @@ class PlannedLaunch:
     trial: Trial
     round: int
     order: int
-    """Place in the round's shuffled order, from 0; kept over resumes."""
+    """Place in the round's order, from 0; kept over resumes."""
     attempt: int
 
 
 @dataclass(frozen=True)
 class Place:
-    """State one place in the order of a sweep: a trial, or a search that makes several launches."""
+    """State one place in the order of a sweep: a trial, or a search, which makes several launches in every round."""
 
     point: Trial | Search
     round: int
     order: int
 
 
-def places(points: Sequence[Trial | Search], rounds: int) -> Iterator[Place]:
+def places(points: Sequence[Trial | Search], rounds: int, order: Order = "shuffled") -> Iterator[Place]:
     """Go through all places in the order in which they run.
 
     A round is one complete pass over the points, each round in an order of its own, so that slow drift of the machine
-    spreads evenly over them.
+    spreads evenly over them: a shuffled one; or, alternating, that of the file in even rounds and its reverse in odd
+    ones, so that of two trials each comes first equally often (ABBA) and a steady drift falls on both alike.
     """
     for round_number in range(rounds):
-        order = list(range(len(points)))
-        random.Random(f"{ORDER_SEED}-{round_number}").shuffle(order)  # noqa: S311 - an order, not a secret
-        for place, index in enumerate(order):
+        indices = list(range(len(points)))
+        if order == "shuffled":
+            random.Random(f"{ORDER_SEED}-{round_number}").shuffle(indices)  # noqa: S311 - an order, not a secret
+        elif round_number % 2:
+            indices.reverse()
+        for place, index in enumerate(indices):
             yield Place(points[index], round_number, place)
 
 
@@ -66,9 +73,9 @@ def next_launch(place: Place, history: History, retry_failed: bool = False) -> P
         return _owed(place.point, place, history, retry_failed)
     trials = {trial.config.micro_batch_size: trial for trial in place.point.candidates}
     if place.round > 0:
-        # The first round finds the limit; the later ones measure it again.
-        largest = largest_that_fits(probes_of(place.point, history))
-        return None if largest is None else _owed(trials[largest], place, history, retry_failed)
+        # The first round finds what fits; the later ones measure all of it again, so that it compares by round.
+        again = (_owed(trials[size], place, history, retry_failed) for size in _sizes_again(place, history))
+        return next((launch for launch in again if launch is not None), None)
     for trial in place.point.candidates:
         owed = _owed(trial, place, history, retry_failed)
         if owed is not None and history.last((trial.trial_id, 0)) is not None:
@@ -84,6 +91,20 @@ def owed_launches(
     history = History(records)
     owed = (next_launch(place, history, retry_failed) for place in places(points, rounds))
     return [launch for launch in owed if launch is not None]
+
+
+def count_owed(place: Place, history: History, retry_failed: bool = False) -> int:
+    """Count the launches that a place owes, as far as they are known: of an unfinished search, only the next."""
+    if isinstance(place.point, Trial) or place.round == 0:
+        return int(next_launch(place, history, retry_failed) is not None)
+    sizes = _sizes_again(place, history)
+    trials = [trial for trial in place.point.candidates if trial.config.micro_batch_size in sizes]
+    return sum(_owed(trial, place, history, retry_failed) is not None for trial in trials)
+
+
+def is_searching(search: Search, history: History) -> bool:
+    """Tell whether what fits is still to be found, so that nobody knows how many launches that takes."""
+    return next_launch(Place(search, 0, 0), history) is not None
 
 
 def accumulation_classes(search: Search) -> list[list[int]]:
@@ -103,6 +124,15 @@ def probes_of(search: Search, history: History) -> dict[int, Probe]:
             fits = {"ok": True, "oom": False}.get(record["outcome"])
             probes[trial.config.micro_batch_size] = Probe(fits, record.get("peak_bytes"), record.get("capacity_bytes"))
     return probes
+
+
+def _sizes_again(place: Place, history: History) -> list[int]:
+    """List the sizes of a search that fitted in the first round, in this round's own order."""
+    assert isinstance(place.point, Search), "a trial has one size"
+    sizes = [size for size, probe in probes_of(place.point, history).items() if probe.fits]
+    smallest = place.point.candidates[0].trial_id
+    random.Random(f"{ORDER_SEED}-{place.round}-{smallest}").shuffle(sizes)  # noqa: S311 - an order, not a secret
+    return sizes
 
 
 def _owed(trial: Trial, place: Place, history: History, retry_failed: bool) -> PlannedLaunch | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 from bench.measure.health import Samples, flags_of
@@ -40,6 +41,7 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
     )
     return {
         "timed_s": samples.timed_s,
+        "timed_cpu_s": math.fsum(part.cpu_seconds for part in segments),
         "segments": len(segments),
         "stop_reason": pace.stop_reason,
         "target_half_width": pace.target_half_width,
@@ -51,6 +53,21 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
         "time_method": "extrapolated" if pace.is_shortened else bench.device.time_method,
         "data_wait_s": observed.data_wait_s,
         "flags": flags_of(samples),
+    }
+
+
+def timing_of(observed: Observations) -> dict[str, Any]:
+    """State when the timed part was and what the allocator held at its end, to be held against telemetry [one rank].
+
+    Edges are on the monotonic clock [s]; `reserved_bytes` is null without a caching allocator.
+    """
+    segments = list(observed.part("timed"))
+    last = segments[-1]
+    return {
+        "pid": os.getpid(),
+        "timed_from_s": segments[0].begin_s,
+        "timed_to_s": last.begin_s + last.host_seconds,
+        "reserved_bytes": last.peaks.reserved_bytes,
     }
 
 

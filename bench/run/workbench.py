@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,8 @@ class Workbench:
     """Counts gradient reductions where it is entered."""
     corpus: Corpus
     source: SequenceSource
+    beat: Callable[[str], None]
+    """Gives a sign of life in this phase, outside the loop; the loop's own observers do it inside."""
 
 
 def open_device(trial: TrialFile, local_rank: int) -> Device:
@@ -50,7 +53,13 @@ def open_device(trial: TrialFile, local_rank: int) -> Device:
     return CudaDevice(trial.gpus[local_rank]) if trial.config.device == "cuda" else CpuDevice()
 
 
-def build_workbench(trial: TrialFile, ranks: Ranks, device: Device, watchers: list[Observer]) -> Workbench:
+def build_workbench(
+    trial: TrialFile,
+    ranks: Ranks,
+    device: Device,
+    watchers: list[Observer],
+    beat: Callable[[str], None] = lambda phase: None,
+) -> Workbench:
     """Build model, optimizer, loop and data of one rank.
 
     Raises:
@@ -79,10 +88,10 @@ def build_workbench(trial: TrialFile, ranks: Ranks, device: Device, watchers: li
         schedule=make_schedule(
             optimizer, config.schedule.name, config.schedule.lr_warmup_updates, config.schedule.total_updates
         ),
-        observer=Observers(*watchers, reductions, profiler),
+        observer=Observers(*watchers, *([reductions] if ranks.world_size > 1 else []), profiler),
     )
     feed = Feed(source, config, ranks.agreement())
-    return Workbench(trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, corpus, source)
+    return Workbench(trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, corpus, source, beat)
 
 
 _IMPLEMENTATION_FLAGS: dict[str, dict[str, bool]] = {

@@ -15,14 +15,17 @@ from typing import Any
 
 import torch
 
+from bench.loop import Observer
 from bench.measure.host import usable_cores
 from bench.run.faults import Faults
 from bench.run.heartbeat import Heartbeat
-from bench.run.outcome import classify_error
+from bench.run.memory_columns import why_memory_is_wrong
+from bench.run.out_of_memory import classify_error
 from bench.run.paths import LaunchPaths
 from bench.run.protocol import run_protocol
 from bench.run.rank_columns import facts_before, measured_columns, train_losses, update_rows, why_invalid
 from bench.run.ranks import Ranks
+from bench.run.timed_columns import timing_of
 from bench.run.trial_file import TrialFile
 from bench.run.workbench import build_workbench, open_device
 
@@ -68,8 +71,11 @@ def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbe
     heartbeat.beat("build")
     faults.reach("build")
     device = open_device(trial, rank)
+    heartbeat.beat("join")
     ranks = Ranks.join(rank, trial.world_size, device.kind, paths.rendezvous, trial.measure.timeout_s)
-    bench = build_workbench(trial, ranks, device, [heartbeat, faults])
+    heartbeat.beat("build")
+    watchers: list[Observer] = [heartbeat, faults] if faults.are_planned else [heartbeat]
+    bench = build_workbench(trial, ranks, device, watchers, heartbeat.beat)
     document["columns"] |= facts_before(bench)
     heartbeat.beat("data")
     faults.reach("data")
@@ -77,9 +83,10 @@ def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbe
     heartbeat.beat("finish")
     losses = train_losses(bench, observed)
     document["columns"] |= measured_columns(bench, observed, losses)
+    document["timing"] = timing_of(observed)
     faults.fill_capacity(document["columns"])
     document["updates"] = update_rows(observed, losses)
-    reason = why_invalid(bench, observed, losses)
+    reason = why_invalid(bench, observed, losses) or why_memory_is_wrong(document["columns"])
     if reason is not None:
         document |= {"outcome": "invalid", "reason": reason, "phase": "finish"}
     faults.reach("finish")
@@ -123,12 +130,13 @@ def _peaks_so_far(device: str) -> dict[str, Any]:
 
 
 def write_document(path: Path, document: dict[str, Any]) -> None:
-    """Write aside, then rename: a reader sees the whole file or none."""
+    """Write aside, then rename: a reader sees the whole file or none.
+
+    No wait for the disk: what a power cut leaves of a launch is never read, and the launch is run again.
+    """
     aside = path.with_suffix(".part")
     with aside.open("w") as file:
         json.dump(document, file)
-        file.flush()
-        os.fsync(file.fileno())
     aside.rename(path)
 
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from bench.sweep.check_axes import BATCH_KEYS, axes_faults, section
 from bench.sweep.check_product import product_faults
+from bench.sweep.check_trials import listed_trials, trials_faults
 from bench.sweep.expand import listed, same_value
 from bench.sweep.faults import Fault, Location
 from bench.sweep.fields import FIXED_LENGTH, FORMAT, SweepSpec, TrialConfig
@@ -38,7 +39,10 @@ def check_document(document: Any) -> tuple[SweepSpec | None, list[Fault]]:
     faults = list(_format_faults(document))
     if faults and _is_newer(document.get("format")):
         return None, faults  # what else it holds is for a newer reader to judge
-    if isinstance(document.get("axes"), dict) and not document["axes"]:
+    if "axes" not in document and "trials" not in document:
+        way_out = "Add axes: {micro_batch_size: [1, 2, 4]}, or list trials one by one below trials"
+        faults.append(Fault(("axes",), "is missing", way_out, shows_value=False))
+    elif not document.get("trials") and document.get("axes", {}) == {}:
         way_out = "Add one, such as micro_batch_size: [1, 2, 4]; for a single trial use bench run"
         faults.append(Fault(("axes",), "has no axis", way_out, shows_value=False))
     spec, found = check_one_trial({**document, "format": FORMAT} if faults else document)
@@ -51,7 +55,8 @@ def check_one_trial(document: dict[str, Any]) -> tuple[SweepSpec | None, list[Fa
     spec, faults = _structure(document)
     broken = {fault.location for fault in faults}
     faults += [fault for fault in axes_faults(document) if fault.location not in broken]
-    faults += _batch_faults(document)
+    faults += [fault for fault in trials_faults(document) if fault.location not in broken]
+    faults += [] if listed_trials(document) else _batch_faults(document)
     faults += _base_faults(document, broken)
     faults += _measure_faults(document)
     expands = spec is not None and not faults
@@ -151,7 +156,8 @@ def _skip_value_faults(location: Location, name: str, wanted: Any, values: Any) 
 def _base_faults(document: Mapping[str, Any], broken: set[Location]) -> Iterator[Fault]:
     """Find settings of base that rule each other out in every trial, leaving out what is faulty already."""
     base = copy.deepcopy(section(document, "base"))
-    axes = [name for name in section(document, "axes") if name in field_paths()]
+    named = [*section(document, "axes"), *(name for _, settings in listed_trials(document) for name in settings)]
+    axes = [name for name in named if name in field_paths()]
     for location in broken:
         if location[:1] == ("base",) and len(location) > 1:
             _remove(base, location[1:])

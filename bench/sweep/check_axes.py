@@ -79,7 +79,7 @@ def _axis_values_faults(name: str, values: list[Any]) -> Iterator[Fault]:
         try:
             config = TrialConfig.model_validate(with_settings({}, {name: value}))
         except ValidationError as failure:
-            yield from (_axis_value_fault(name, location, error) for error in failure.errors(include_url=False))
+            yield from (axis_value_fault(name, location, error) for error in failure.errors(include_url=False))
             continue
         checked = value_at(config, name)
         once = (isinstance(checked, bool), checked)  # true is not 1, but 1 is 1.0
@@ -88,7 +88,7 @@ def _axis_values_faults(name: str, values: list[Any]) -> Iterator[Fault]:
         seen.add(once)
 
 
-def _axis_value_fault(name: str, location: Location, error: Any) -> Fault:
+def axis_value_fault(name: str, location: Location, error: Any) -> Fault:
     """Move a fault found by way of a whole trial back to the value in the axis."""
     inside = plain_location(error["loc"])
     fault = from_pydantic(error, keys_at(("base", *inside)))

@@ -20,12 +20,13 @@ _ENDLESS = MachineFacts(device="cuda", cuda_device_count=LARGEST)
 
 def product_faults(spec: SweepSpec) -> Iterator[Fault]:
     """Find what only the full product shows: too many trials, none left, rules and limits that nothing meets."""
-    number = math.prod(len(values) for values in spec.axes.values())
+    number = len(spec.trials) or math.prod(len(values) for values in spec.axes.values())
     if number > MOST_TRIALS:
         problem = f"makes {number:,} combinations, and a sweep may have {MOST_TRIALS:,}"
-        yield Fault(("axes",), problem, "Shorten an axis, or split the sweep", shows_value=False)
+        where = "trials" if spec.trials else "axes"
+        yield Fault((where,), problem, "Shorten an axis, or split the sweep", shows_value=False)
         return
-    sweep = Sweep(spec.name, None, "", spec, tuple(spec.axes), "")
+    sweep = Sweep(spec.name, None, "", spec, spec.varied(), "")
     entries = expand(sweep, _ENDLESS)
     trials = [entry for entry in entries if isinstance(entry, Trial)]
     trials += [trial for entry in entries if isinstance(entry, Search) for trial in entry.candidates]
@@ -65,7 +66,8 @@ def _nothing_left(spec: SweepSpec, reasons: list[str]) -> Fault:
     same = reasons.count(most)
     count = "all" if same == len(reasons) else f"{same} of them"
     problem = f"leaves nothing to run: {len(reasons)} combinations, all skipped; {count} because {most.rstrip('.')}"
-    return Fault(("axes",), problem, "Change axes or base so that a trial is left", shows_value=False)
+    where = "trials" if spec.trials else "axes"
+    return Fault((where,), problem, f"Change {where} or base so that a trial is left", shows_value=False)
 
 
 def _epochs_that_never_end(spec: SweepSpec, trials: list[Trial]) -> Iterator[Fault]:
@@ -80,6 +82,7 @@ def _epochs_that_never_end(spec: SweepSpec, trials: list[Trial]) -> Iterator[Fau
     in_base = spec.base.data.sequences_per_epoch
     places: list[tuple[Location, Any]] = [(("base", *key.split(".")), in_base)]
     places += [(("axes", key, position), value) for position, value in enumerate(spec.axes.get(key, []))]
+    places += [(("trials", position, key), settings.get(key)) for position, settings in enumerate(spec.trials)]
     for location, value in places:
         if isinstance(value, int) and value > largest:
             problem = f"has no effect: a launch of this sweep reads at most {largest:,} sequences, so no epoch ends"

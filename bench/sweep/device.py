@@ -10,7 +10,10 @@ from bench.sweep.trial import Sweep
 
 def devices_asked(sweep: Sweep) -> set[str]:
     """List every value of `device` that a trial of this sweep has: auto, cpu, cuda."""
-    return set(sweep.spec.axes.get("device", [sweep.spec.base.device]))
+    base = sweep.spec.base.device
+    if sweep.spec.trials:
+        return {settings.get("device", base) for settings in sweep.spec.trials}
+    return set(sweep.spec.axes.get("device", [base]))
 
 
 def on_device(sweep: Sweep, device: str) -> Sweep:
@@ -19,7 +22,9 @@ def on_device(sweep: Sweep, device: str) -> Sweep:
     Raises:
         BenchError: the sweep varies the device, so one for all contradicts it.
     """
-    if "device" in sweep.spec.axes:
-        raise BenchError(f"--device {device} - {sweep.path} has device as an axis - leave one of the two out.")
+    if "device" in sweep.axes:
+        raise BenchError(
+            f"--device {device} - {sweep.path or sweep.name} varies the device itself - leave one of the two out."
+        )
     base = sweep.spec.base.model_copy(update={"device": device})
     return replace(sweep, spec=sweep.spec.model_copy(update={"base": base}))

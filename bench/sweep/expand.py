@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from bench.errors import SweepFileError
@@ -30,6 +30,8 @@ class MachineFacts:
     """GPUs that torch can use here."""
     bf16_supported: bool = True
     """Whether the GPUs compute in bf16 themselves."""
+    gpu_uuids: tuple[str | None, ...] = field(default=(), compare=False)
+    """UUID of each of these GPUs, in torch's order, for who must find them elsewhere; it decides nothing."""
 
 
 def expand(sweep: Sweep, facts: MachineFacts) -> list[Trial | Skipped | Search]:
@@ -72,7 +74,8 @@ def _entry(
     name = trial_id(config)
     if name in first_values:
         labels = f"{label_of(first_values[name])!r} and {label_of(values)!r}"
-        what = f"{sweep.path or sweep.name}: axes: {labels} are the same trial here"
+        where = "trials" if sweep.spec.trials else "axes"
+        what = f"{sweep.path or sweep.name}: {where}: {labels} are the same trial here"
         raise SweepFileError([f"{what} ({name}). Remove one of the two."])
     first_values[name] = values
     reason = _reason_to_skip(sweep, values, given, config, facts)
@@ -86,6 +89,11 @@ def combinations(sweep: Sweep) -> Iterator[tuple[AxisValues, TrialConfig, AxisVa
     written; these are null for all others.
     """
     base = sweep.spec.base.model_dump(exclude_unset=True)
+    for settings in sweep.spec.trials:
+        config = TrialConfig.model_validate(with_settings(base, settings))
+        yield tuple((name, settings.get(name, value_at(config, name))) for name in sweep.axes), config, None
+    if sweep.spec.trials:
+        return
     for chosen in itertools.product(*sweep.spec.axes.values()):
         values = dict(zip(sweep.axes, chosen, strict=True))
         limit = values.get(SEARCHED_AXIS)

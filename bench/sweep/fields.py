@@ -175,7 +175,9 @@ class MeasureSpec(_Spec):
     updates: Count | None = None
     """Fixed number of updates of the timed part [updates]; 20 when only warmup_updates is given."""
     rounds: Annotated[int, Field(ge=1, le=1000)] = 3
-    """Passes over all trials, each in its own shuffled order; one launch per trial and round. 1 with a fixed length."""
+    """Passes over all trials, each in an order of its own; one launch per trial and round. 1 with a fixed length."""
+    order: Literal["shuffled", "alternating"] = "shuffled"
+    """Order in a round: shuffled; or alternating, that of the file and back in turn (ABBA), to compare a few trials."""
     quality_updates: CountFromZero = 20
     """Update at which the training loss is taken for comparison; 0 takes none."""
     timeout_s: Annotated[float, Field(gt=0)] = 1800.0
@@ -228,9 +230,15 @@ class SweepSpec(_Spec):
     """Name of the sweep and of its folder below results/."""
     base: TrialConfig = TrialConfig()
     """Settings that every trial starts from."""
-    axes: Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], BeforeValidator(_searched_as_list)]
+    axes: Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], BeforeValidator(_searched_as_list)] = {}
     """Field, such as micro_batch_size or data.rows, to the values it takes; full product, the last varies fastest."""
+    trials: list[Annotated[dict[str, Any], Field(min_length=1)]] = []
+    """Instead of axes: the trials one by one, each the settings, such as data.rows, that it has besides base."""
     skip: list[SkipRule] = []
     """Trials to leave out."""
     measure: MeasureSpec = MeasureSpec()
     """How to measure."""
+
+    def varied(self) -> tuple[str, ...]:
+        """List the dotted names of the axes in file order; of listed trials, every setting that any of them names."""
+        return tuple(self.axes) or tuple(dict.fromkeys(name for settings in self.trials for name in settings))

@@ -29,7 +29,7 @@ def load_sweep(path: Path | str) -> Sweep:
         faults += [(document.line(fault.location), fault.sentence()) for fault in found]
     if faults or spec is None:
         raise SweepFileError([f"{path}:{line}: {sentence}" for line, sentence in sorted(set(faults))])
-    return Sweep(spec.name, path, question_of(text), spec, tuple(spec.axes), text)
+    return Sweep(spec.name, path, question_of(text), spec, spec.varied(), text)
 
 
 def question_of(text: str) -> str:

@@ -50,10 +50,10 @@ def sweep_from_flags(config: Mapping[str, Any], measure: Mapping[str, Any], name
     spec, faults = check_one_trial(document)
     if faults or spec is None:
         raise BenchError("\n".join(dict.fromkeys(_in_flags(fault) for fault in faults)))
-    return Sweep(spec.name, None, "", spec, (), _as_yaml(document))
+    return Sweep(spec.name, None, "", spec, (), document_text(document))
 
 
-def _as_yaml(document: Mapping[str, Any]) -> str:
+def document_text(document: Mapping[str, Any]) -> str:
     """Write the settings as a sweep file would hold them, to be kept beside the results."""
     stream = io.StringIO()
     yaml = YAML()

@@ -19,6 +19,9 @@ def schema_text() -> str:
     definitions = schema["$defs"]
     axes = {name: _axis(_field_schema(definitions, name)) for name in field_paths()}
     schema["properties"]["axes"].update(properties=axes, additionalProperties=False, minProperties=1)
+    schema["oneOf"] = [{"required": ["axes"]}, {"required": ["trials"]}]
+    fields = {name: _without_default(_field_schema(definitions, name)) for name in field_paths()}
+    schema["properties"]["trials"]["items"].update(properties=fields, additionalProperties=False)
     search = {
         "type": "object",
         "description": "Find the largest that fits, at most this.",
@@ -37,6 +40,11 @@ def _axis(field: dict[str, Any]) -> dict[str, Any]:
     values = {key: value for key, value in field.items() if key not in {"default", "title", "description"}}
     axis = {"type": "array", "items": values, "minItems": 1, "uniqueItems": True}
     return axis | ({"description": field["description"]} if "description" in field else {})
+
+
+def _without_default(field: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what holds only where base says nothing."""
+    return {key: value for key, value in field.items() if key != "default"}
 
 
 def _field_schema(definitions: dict[str, Any], dotted: str) -> dict[str, Any]:

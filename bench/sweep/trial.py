@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench.sweep.fields import SweepSpec, TrialConfig
+from bench.sweep.names import IN_EVERY_NAME, axis_columns, name_of
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Sweep:
     spec: SweepSpec
     """The checked content."""
     axes: tuple[str, ...]
-    """Dotted names of the axes in file order; the last varies fastest."""
+    """Dotted names of the axes in file order, the last varies fastest; or all that listed trials name."""
     text: str
     """The file as written, to be kept beside the results."""
 
@@ -41,8 +42,16 @@ class Trial:
     """Axis name and value, in file order."""
 
     def label(self) -> str:
-        """Write the axis values, such as micro_batch_size=4 amp_mode=bf16."""
+        """Write the axis values, such as micro_batch_size=4 amp_mode=bf16, in the words of the sweep file."""
         return label_of(self.axis_values) or f"micro_batch_size={self.config.micro_batch_size}"
+
+    def name(self) -> str:
+        """Name it as its results are named: bf16 4 x 8, 2 ranks."""
+        axes = axis_columns(self.axis_values)
+        named = {name: getattr(self.config, name) for name in IN_EVERY_NAME}
+        # The global batch follows from the cut and the ranks, which are named.
+        extra = [column for column in axes if column not in (*IN_EVERY_NAME, "global_batch_size")]
+        return name_of({**axes, **named}, extra)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ uses the first one's. A damaged entry is made again.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -25,6 +26,8 @@ from bench.errors import StorageError
 
 _FORMAT = 1  # raised when the same source gives other tokens, so that old entries are left alone
 _HASH_CHUNK = 1 << 24  # ids hashed at a time, so that a file of any size is read in bounded memory
+_NO_FILE_LEFT = (errno.EMFILE, errno.ENFILE)
+"""Refusals that say nothing about the file: this process has no descriptor left (ulimit -n)."""
 _ATTEMPTS = 3  # another process may be clearing a damaged entry at the same moment
 
 Tokens = NDArray[np.uint16] | NDArray[np.uint32]
@@ -83,7 +86,9 @@ def open_or_make(key: Mapping[str, Any], make: Callable[[], Made]) -> Entry:
         was_there = folder.is_dir()
         try:
             return _open(folder)
-        except (OSError, EOFError, ValueError, KeyError):
+        except (OSError, EOFError, ValueError, KeyError) as error:
+            if isinstance(error, OSError) and error.errno in _NO_FILE_LEFT:
+                raise StorageError(f"the prepared corpus in {folder} cannot be read: {error.strerror}") from error
             if was_there:  # damaged; else another process may be publishing it just now
                 shutil.rmtree(folder, ignore_errors=True)
         made = make()

@@ -43,8 +43,11 @@ class MicroBatch:
     def to(self, device: torch.device | str, non_blocking: bool = True) -> MicroBatch:
         """Copy the two tensors to a device, by default without waiting for the copy; the counts stay.
 
-        A copy from page-locked memory that the host waits for would drain the GPU's queue at every micro-batch.
+        A copy from page-locked memory that the host waits for would drain the GPU's queue at every micro-batch. What
+        is there already is given back as it is.
         """
+        if self.inputs.device == device:
+            return self
         return replace(
             self,
             inputs=self.inputs.to(device, non_blocking=non_blocking),

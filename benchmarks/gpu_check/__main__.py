@@ -21,8 +21,11 @@ from benchmarks.gpu_check.checks import CHECKS
 from benchmarks.gpu_check.lab import Lab
 from benchmarks.gpu_check.outcome import Finding, Line, table, write_report
 
-_LAST_START_S = 300.0
-"""A check that would start later is skipped, so that the whole ends within eight minutes."""
+_BUDGET_S = 480.0
+"""The whole run ends within eight minutes."""
+_ALLOWANCE_S = 45.0
+_ALLOWANCES_S = {"amp_modes_run_as_asked": 150.0, "reference_sweep": 120.0, "watching_costs_nothing": 75.0}
+"""Seconds that a check may take, the rest of them `_ALLOWANCE_S`; one that does not fit what is left is skipped."""
 
 
 def main() -> int:
@@ -42,17 +45,21 @@ def main() -> int:
     lines: list[Line] = []
     for check in CHECKS:
         start = time.monotonic()
-        if start - begin > _LAST_START_S:
-            finding = Finding("SKIP", f"{start - begin:.0f} s are gone, and the run must end within eight minutes")
+        gone_s, allowance_s = start - begin, _ALLOWANCES_S.get(check.__name__, _ALLOWANCE_S)
+        if gone_s + allowance_s > _BUDGET_S:
+            why = f"{gone_s:.0f} s of {_BUDGET_S:.0f} s are gone, and this may take {allowance_s:.0f} s"
+            finding = Finding("SKIP", why)
         else:
             try:
                 finding = check(lab)
             except Exception as error:
                 finding = Finding("FAIL", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
         lines.append(Line(check.__name__.replace("_", " "), finding.status, finding.figure, time.monotonic() - start))
-        print(f"{lines[-1].status}  {lines[-1].check}: {lines[-1].figure}", file=sys.stderr, flush=True)
+        line = lines[-1]
+        print(f"{line.status}  {line.seconds:.0f} s  {line.check}: {line.figure}", file=sys.stderr, flush=True)
         write_report(folder / "gpu_check.json", lines, machine)
     print(table(lines))
+    print(f"{time.monotonic() - begin:.0f} s of {_BUDGET_S:.0f} s")
     print(f"written to {folder / 'gpu_check.json'}")
     return 1 if any(line.status == "FAIL" for line in lines) else 0
 

@@ -14,9 +14,12 @@ from typing import Any
 import pandas as pd
 
 from bench.measure.nvml import read_nvml
+from bench.measure.peaks import peak_flops_per_s
+from bench.run.calibration import calibrate
 from bench.run.launch import StartMethod
 from bench.run.trial_file import TrialFile
-from bench.units import format_bytes, format_rate, format_seconds
+from bench.units import format_bytes, format_flops, format_rate, format_seconds
+from benchmarks.gpu_check import speed_checks, telemetry_checks
 from benchmarks.gpu_check.lab import Lab, Results
 from benchmarks.gpu_check.outcome import Finding, judge
 
@@ -31,6 +34,11 @@ _SWITCHES = {  # autocast_dtype, tf32_matmul, grad_scaler
 _HOST_READS = {"fp32": 0, "tf32": 0, "bf16": 0, "fp16": 1}
 _LOSS_TOLERANCE = 0.05  # nats per token between AMP modes, after ten updates from the same weights
 _LAUNCH_PAIRS = 3
+_PARTS_OF_THE_PEAK = (
+    *("parameter_bytes", "buffer_bytes", "gradient_at_peak_bytes", "optimizer_state_bytes"),
+    *("activation_bytes", "ddp_bucket_bytes", "temporary_bytes"),
+)
+_OVER_THE_SHEET = 1.05  # how far clocks above the sheet's may carry a matrix product
 
 
 def modes(lab: Lab) -> Results:
@@ -76,17 +84,31 @@ def bytes_equal_over_launches(lab: Lab) -> Finding:
     return judge(bad.empty, listed)
 
 
+def parts_of_the_peak_add_up(lab: Lab) -> Finding:
+    """Every peak was divided, in parts that are none below 0 and add up to it to the byte."""
+    rows = modes(lab).launches
+    parts = rows[list(_PARTS_OF_THE_PEAK)]
+    bad = rows[parts.isna().any(axis=1) | (parts < 0).any(axis=1) | (parts.sum(axis=1) != rows["peak_allocated_bytes"])]
+    unseen = rows["unwitnessed_bytes"] / rows["peak_allocated_bytes"]
+    phases = ", ".join(sorted({str(phase) for phase in rows["peak_phase"]}))
+    wrong = "; ".join(
+        f"{row.amp_mode}: {[getattr(row, part) for part in _PARTS_OF_THE_PEAK]}" for row in bad.itertuples()
+    )
+    return judge(bad.empty, wrong or f"peaks in {phases}; at most {unseen.max():.1%} of one in no operator's tensor")
+
+
 def memory_is_in_order(lab: Lab) -> Finding:
-    """What lives in a launch is below its peak, and allocated <= active <= reserved <= capacity."""
+    """What lives in a launch is below its peak, and allocated <= active <= reserved <= used by NVML <= capacity."""
     wrong = []
     for row in modes(lab).launches.itertuples():
         lasting = row.parameter_bytes + row.gradient_bytes + row.optimizer_state_bytes
         order = [lasting, row.peak_allocated_bytes]
         if lab.device == "cuda":
-            order += [row.peak_active_bytes, row.peak_reserved_bytes, row.device_capacity_bytes]
+            used = [] if pd.isna(row.device_used_bytes) else [row.device_used_bytes]  # null where NVML does not tell
+            order += [row.peak_active_bytes, row.peak_reserved_bytes, *used, row.device_capacity_bytes]
         if any(pd.isna(value) for value in order) or order != sorted(order):
             wrong.append(f"{row.amp_mode}: {order}")
-    chain = "lasting <= allocated" + (" <= active <= reserved <= capacity" if lab.device == "cuda" else "")
+    chain = "lasting <= allocated" + (" <= active <= reserved <= used <= capacity" if lab.device == "cuda" else "")
     return judge(not wrong, "; ".join(wrong) or chain)
 
 
@@ -207,6 +229,29 @@ def gpu_of_rows_is_the_drivers(lab: Lab) -> Finding:
     return judge(bool(found) and found <= known, ", ".join(sorted(map(str, found))))
 
 
+def utilisation_is_possible(lab: Lab) -> Finding:
+    """No matrix product is faster than the GPU's data sheet allows, and every launch used a share between 0 and 1."""
+    if lab.device == "cpu":
+        return Finding("SKIP", "the peak of a CPU is not known")
+    mfu = modes(lab).launches["mfu"]
+    if mfu.isna().all():
+        return Finding("SKIP", f"the peak of {modes(lab).launches['gpu_name'].iloc[0]} is not known")
+    wrong, listed = [], []
+    for document in calibrate("cuda")[:1]:
+        for precision, ceiling in document["matmul"].items():
+            peak = peak_flops_per_s(document["key"]["name"], precision)
+            share = math.nan if ceiling is None or peak is None else ceiling["per_s"] / peak
+            wrong += [precision] if share > _OVER_THE_SHEET else []
+            listed.append(f"{precision} {format_flops(None if ceiling is None else ceiling['per_s'])} = {share:.2f}")
+    good = not wrong and bool(listed) and bool(mfu.between(0, 1, inclusive="neither").all())
+    return judge(good, f"mfu {mfu.min():.3f} to {mfu.max():.3f}; matmul {', '.join(listed)} of the sheet's")
+
+
+def telemetry_is_told(lab: Lab) -> Finding:
+    """Energy agrees with power, clocks and memory are in order, and the driver tells them in the timed part."""
+    return telemetry_checks.telemetry_is_told(lab, modes(lab))
+
+
 def reference_sweep(lab: Lab) -> Finding:
     """A small reference sweep runs whole and is kept as a results folder."""
     micro_batch_sizes = [4, 16, 32] if lab.device == "cuda" else [1, 4]
@@ -233,13 +278,19 @@ CHECKS: tuple[Callable[[Lab], Finding], ...] = (
     modes_agree_on_the_loss,
     bytes_equal_over_launches,
     memory_is_in_order,
+    parts_of_the_peak_add_up,
     clocks_agree,
     host_reads,
     gpu_of_rows_is_the_drivers,
+    telemetry_is_told,
+    telemetry_checks.stranger_on_the_gpu_is_seen,
     out_of_memory_is_a_row_and_the_next_trial_runs,
     no_synchronisation_in_an_update,
     memory_pass_has_the_timed_peak,
     fork_server_against_spawn,
+    speed_checks.launches_agree,
+    speed_checks.watching_costs_nothing,
+    utilisation_is_possible,
     reference_sweep,
 )
 """In the order in which they run; the cheapest news first, the longest sweep last."""

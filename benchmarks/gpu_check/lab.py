@@ -13,6 +13,7 @@ import pandas as pd
 
 from bench.run.driver import run_sweep
 from bench.run.launch import Launcher, StartMethod
+from bench.run.telemetry import Telemetry
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
 from bench.sweep.trial import Sweep, Trial
@@ -95,7 +96,9 @@ class Lab:
     def run(self, sweep: Sweep, start_method: StartMethod = "forkserver", folder: str | None = None) -> Results:
         """Run a sweep and read its tables."""
         out = self.folder / (folder or sweep.name)
-        run_sweep(sweep, out, self.facts, _Silent(), launcher=Launcher(start_method))
+        # Nothing here compares speeds, so a hot GPU is not waited for.
+        telemetry = Telemetry(self.facts.gpu_uuids, cool_down_s=0.0)
+        run_sweep(sweep, out, self.facts, _Silent(), launcher=Launcher(start_method), telemetry=telemetry)
         results = Results(pd.read_parquet(out / "results.parquet"), pd.read_parquet(out / "updates.parquet"))
         self.finished[folder or sweep.name] = results
         return results
@@ -115,6 +118,9 @@ class _Silent:
         """Say nothing."""
 
     def place_left_out(self, label: str, reason: str) -> None:
+        """Say nothing."""
+
+    def expect(self, launches: int, is_estimate: bool) -> None:
         """Say nothing."""
 
     def launch_begin(self, launch: Any) -> None:

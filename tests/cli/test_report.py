@@ -34,6 +34,13 @@ def test_the_page_goes_beside_the_results(tmp_path):
     assert (tmp_path / "other.html").read_bytes() == (folder / "report.html").read_bytes()
 
 
+def test_a_file_named_twice_counts_once(tmp_path):
+    """The folder and its own file hold the same launches: three rounds, not six."""
+    folder = store(tmp_path / "r", ROWS)
+    assert run(folder, folder / "results.parquet", "--out", tmp_path / "twice.html").exit_code == 0
+    assert ", 3 rounds<" in (tmp_path / "twice.html").read_text()
+
+
 def test_several_results_need_a_place_and_no_rows_are_an_error(tmp_path):
     """Exit 2 with the way out."""
     folder = store(tmp_path / "r", ROWS)

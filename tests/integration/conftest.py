@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ from bench.run.launch import Launcher
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
 from bench.sweep.trial import Sweep, Trial
+from tests.integration import trivial
 
 CPU = MachineFacts("cpu", 0)
 
@@ -45,6 +48,7 @@ class Silent:
         self.owed = -1
         self.notes: list[str] = []
         self.left_out: list[str] = []
+        self.expected: list[tuple[int, bool]] = []
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -54,6 +58,9 @@ class Silent:
 
     def sweep_begin(self, launches: int, done: int, skipped: int) -> None:
         self.owed = launches
+
+    def expect(self, launches: int, is_estimate: bool) -> None:
+        self.expected.append((launches, is_estimate))
 
     def launch_begin(self, launch: Any) -> None:
         pass
@@ -126,3 +133,25 @@ def lab(tmp_path: Path, faults_file: Path, launcher: Launcher) -> Iterator[Lab]:
     """Give a folder, a server and a clean sheet of faults."""
     yield Lab(tmp_path, faults_file, launcher)
     faults_file.write_text("")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals() -> None:
+    """Take signals as a terminal's programs do; in the background, or under nohup, some are ignored, and stay so."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run a sweep of six trivial trials once; tests copy it."""
+    folder = tmp_path_factory.mktemp("finished") / "results"
+    trivial.run(trivial.SIX_TRIALS, folder)
+    return folder
+
+
+@pytest.fixture
+def folder(finished: Path, tmp_path: Path) -> Path:
+    """Give a finished sweep to be damaged."""
+    return Path(shutil.copytree(finished, tmp_path / "results"))

@@ -14,7 +14,7 @@ import torch
 
 from bench.run.trial_file import TrialFile
 from bench.sweep.expand import MachineFacts
-from benchmarks.gpu_check import checks, inside
+from benchmarks.gpu_check import checks, inside, telemetry_checks
 from benchmarks.gpu_check.lab import Lab, Results
 from benchmarks.gpu_check.outcome import Finding
 
@@ -25,6 +25,11 @@ NEEDS_A_GPU = {
     "gpu of rows is the drivers",
     "no synchronisation in an update",
     "memory pass has the timed peak",
+    "telemetry is told",
+    "stranger on the gpu is seen",
+    "utilisation is possible",
+    "watching costs nothing",
+    "launches agree",
 }
 
 
@@ -86,6 +91,8 @@ def rows_of(**columns: Any) -> Results:
     """Make the tables of a sweep of one mode with three launches."""
     lasting = {"parameter_bytes": 4, "gradient_bytes": 4, "optimizer_state_bytes": 8}
     row = {"outcome": "ok", "amp_mode": "bf16", "peak_allocated_bytes": 20, "host_reads_per_update": 0.0} | lasting
+    row |= {"buffer_bytes": 0, "gradient_at_peak_bytes": 4, "activation_bytes": 3, "ddp_bucket_bytes": 0}
+    row |= {"temporary_bytes": 1, "unwitnessed_bytes": 0, "peak_phase": "backward"}
     row |= {"trial_id": "a", "timed_s": 2.0, "final_train_loss": 5.0}
     rows = pd.DataFrame([row | {"round": number} for number in range(3)]).assign(**columns)
     updates = pd.DataFrame(
@@ -99,6 +106,9 @@ def rows_of(**columns: Any) -> Results:
     [
         (checks.bytes_equal_over_launches, {"peak_allocated_bytes": [20, 20, 21]}),
         (checks.memory_is_in_order, {"peak_allocated_bytes": [20, 20, 15]}),
+        (checks.parts_of_the_peak_add_up, {"temporary_bytes": [1, 1, 2]}),
+        (checks.parts_of_the_peak_add_up, {"temporary_bytes": [1, 1, None]}),
+        (checks.parts_of_the_peak_add_up, {"activation_bytes": [3, 3, -1], "temporary_bytes": [1, 1, 5]}),
         (checks.clocks_agree, {"timed_s": [2.0, 2.0, 2.01]}),
         (checks.host_reads, {"host_reads_per_update": [0.0, 0.0, 1.0]}),
     ],
@@ -109,6 +119,62 @@ def test_check_fails_on_one_launch_that_is_off(lab: Lab, check: Any, columns: di
     assert check(lab).status == "PASS"
     lab.finished["amp-modes"] = rows_of(**columns)
     assert check(lab).status == "FAIL"
+
+
+HEALTHY = {
+    "outcome": "ok",
+    "reason": None,
+    "flags": [],
+    "telemetry_problem": None,
+    "timed_s": 7.0,
+    "joules_per_gpu": 2100.0,
+    "joules_per_valid_token": 0.001,
+    "power_w_mean": 305.0,
+    "power_limit_w": 400.0,
+    "sm_clock_min_mhz": 1200.0,
+    "sm_clock_median_mhz": 1300.0,
+    "sm_clock_max_mhz": 1410,
+    "temperature_max_c": 61,
+    "temperature_end_c": 61,
+    "telemetry_gap_s": 0.1,
+    "telemetry_samples": 70,
+    "foreign_processes": 0,
+    "outside_torch_bytes": 2**29,
+    "outside_torch_method": "process",
+    "device_used_bytes": 2**33,
+    "peak_reserved_bytes": 2**32,
+    "sw_power_cap_share": 0.5,
+    "throttle_source": "counters",
+}
+
+
+def test_healthy_telemetry_passes_with_its_figures() -> None:
+    """What a person wants to read is in the line."""
+    finding = telemetry_checks.judge_telemetry(pd.Series(HEALTHY))
+    assert finding.status == "PASS"
+    assert "300 W counted, 305 W read" in finding.figure
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {"joules_per_gpu": 1500.0},
+        {"joules_per_gpu": None},
+        {"power_w_mean": 430.0, "joules_per_gpu": 3000.0},
+        {"sm_clock_max_mhz": 1250},
+        {"temperature_max_c": 0},
+        {"telemetry_gap_s": 1.0},
+        {"foreign_processes": 1},
+        {"outside_torch_bytes": None},
+        {"outside_torch_bytes": 2**40},
+        {"device_used_bytes": 2**31},
+        {"flags": ["nvml_missing"], "telemetry_problem": "gone"},
+        {"outcome": "failed", "reason": "broken"},
+    ],
+)
+def test_telemetry_that_contradicts_itself_fails(planted: dict[str, Any]) -> None:
+    """A check that cannot fail shows nothing."""
+    assert telemetry_checks.judge_telemetry(pd.Series(HEALTHY | planted)).status == "FAIL"
 
 
 def test_peaks_and_synchronisations_are_judged_by_what_was_seen_inside(
@@ -134,3 +200,19 @@ def test_peaks_and_synchronisations_are_judged_by_what_was_seen_inside(
         checks, "inside", lambda _lab, mode: seen | {"syncs": [], "syncs_per_update": None, "error": "window.py:50"}
     )
     assert checks.no_synchronisation_in_an_update(lab).status == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("mfu", "bf16_flops_per_s", "status"),
+    [(0.4, 790e12, "PASS"), (0.4, 1050e12, "FAIL"), (1.1, 790e12, "FAIL"), (None, 790e12, "SKIP")],
+)
+def test_utilisation_is_judged_by_the_data_sheet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mfu: float | None, bf16_flops_per_s: float, status: str
+) -> None:
+    """Nothing is faster than the silicon, and a GPU whose peak is not known is left out."""
+    monkeypatch.setenv("BENCH_FAULTS", "")
+    lab = Lab(tmp_path, MachineFacts("cuda", 1))
+    lab.finished["amp-modes"] = rows_of(mfu=[0.3, 0.35, mfu] if mfu else [None] * 3, gpu_name="A GPU")
+    matmul = {"fp32": {"per_s": 51e12}, "bf16": {"per_s": bf16_flops_per_s}, "fp16": None}
+    monkeypatch.setattr(checks, "calibrate", lambda _: [{"key": {"name": "NVIDIA H200"}, "matmul": matmul}])
+    assert checks.utilisation_is_possible(lab).status == status

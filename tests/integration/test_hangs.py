@@ -50,6 +50,24 @@ def test_rank_without_progress_is_a_hang_of_that_rank_and_its_stack_is_kept(lab:
     assert with_token(lab.launcher.token) == sorted(lab.launcher._servers.pids())
 
 
+@pytest.mark.ddp
+def test_peer_of_a_failed_rank_is_not_waited_for(lab: Any) -> None:
+    """It sleeps and would be called hanging after a long time: the launch ends when it has had its grace."""
+    limit_s = 40.0
+
+    def patient(document: dict[str, Any]) -> None:
+        two_ranks(document)
+        document["measure"] |= {"stall_timeout_s": limit_s, "timeout_s": limit_s}
+
+    sweep = lab.sweep(patient)
+    bad = lab.trials(sweep)[0]
+    lab.run(sweep, f"{bad.trial_id}/forward@0:5:sleep", f"{bad.trial_id}/forward@1:5:oom")
+    rows = lab.rows()
+    assert rows["outcome"].to_dict() == {1: "oom", 2: "ok"}
+    assert rows.loc[1, "failing_rank"] == 1
+    assert rows.loc[1, "launch_s"] < limit_s, "the driver waited for its own limit"
+
+
 def test_rank_deaf_to_all_but_sigkill_is_ended_and_the_next_trial_runs(lab: Any) -> None:
     """The ladder ends in SIGKILL, after the time that its rungs take and not long after."""
     sweep = lab.sweep(one_rank)
@@ -221,8 +239,7 @@ def test_ctrl_z_stops_the_ranks_too_and_the_row_says_so(lab: Any) -> None:
     _wait_until(lambda: bool(_phases(lab.folder / "results")), 60, "the rank did not get there")
     process.send_signal(signal.SIGTSTP)
     _wait_until(lambda: is_stopped(process.pid), 10, "the driver did not stop")
-    ranks = [pid for pid in with_token(token) if is_stopped(pid)]
-    assert len(ranks) == 1, "the rank stopped, the server waits anyway"
+    _wait_until(lambda: sum(map(is_stopped, with_token(token))) == 1, 10, "the rank stops, the server waits anyway")
     time.sleep(2.5)
     process.send_signal(signal.SIGCONT)
     _, messages = process.communicate(timeout=120)

@@ -6,15 +6,11 @@ import os
 import random
 import signal
 import time
-from collections import Counter
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from bench.record.fault_points import POINTS, install
-from bench.record.journal import read_journal
-from bench.run.history import History
 from bench.run.launch import Launcher
 from tests.integration import trivial
 
@@ -24,31 +20,6 @@ SMALL = trivial.sweep_of({"seed": [0, 1], "micro_batch_size": [1, 3, 4]})
 """Four trials and two skips."""
 
 pytestmark = pytest.mark.slow
-
-
-def check_against(undisturbed: Path, folder: Path) -> None:
-    """Compare two folders of the same sweep, and look for a launch that was lost or made twice."""
-    pd.testing.assert_frame_equal(trivial.facts_of(folder), trivial.facts_of(undisturbed))
-    records = read_journal(folder / "journal.jsonl")
-    assert History(records).abandoned() == [], "a launch is still said to be running"
-    launches = [record for record in records if record["kind"] == "launch"]
-    finished = Counter(
-        (record["trial_id"], record["round"]) for record in launches if record["outcome"] != "interrupted"
-    )
-    assert set(finished.values()) == {1}, "a finished launch was made again"
-    parts = Counter(record["part"] for record in launches)
-    assert set(parts.values()) == {1}, "two launches share a part"
-
-
-def finished_of(folder: Path) -> set[tuple[str, int, str]]:
-    """List what the journal promises to be finished, with the hash of its part."""
-    path = folder / "journal.jsonl"
-    records = read_journal(path) if path.exists() else ()
-    return {
-        (record["trial_id"], record["round"], record["sha256"])
-        for record in records
-        if record["kind"] == "launch" and record["outcome"] != "interrupted"
-    }
 
 
 def test_every_point_is_reached_by_a_small_sweep(tmp_path: Path) -> None:
@@ -70,14 +41,14 @@ def test_sweep_killed_at_each_visit_of_a_point_ends_as_if_undisturbed(tmp_path: 
     kept: set[tuple[str, int, str]] = set()
     for visit in (1, 2, 3, 5, 8, 13, 1_000_000):
         code = trivial.wait_for(trivial.run_in_a_process(SMALL, folder, trivial.kill_at(point, visit)))
-        assert kept <= finished_of(folder), "a finished launch was lost"
-        kept = finished_of(folder)
+        assert kept <= trivial.finished_of(folder), "a finished launch was lost"
+        kept = trivial.finished_of(folder)
         if code == 0:
             break
         assert code == -signal.SIGKILL
     else:
         raise AssertionError("the sweep never ended")
-    check_against(tmp_path / "undisturbed", folder)
+    trivial.check_against(tmp_path / "undisturbed", folder)
 
 
 def kill_at_random(undisturbed: Path, folder: Path, kills: int, seed: int, longest_s: float, real_ranks: bool) -> int:
@@ -85,20 +56,20 @@ def kill_at_random(undisturbed: Path, folder: Path, kills: int, seed: int, longe
     chance = random.Random(seed)
     hits = ends = 0
     while hits < kills:
-        kept = finished_of(folder)
+        kept = trivial.finished_of(folder)
         launcher = real_launcher if real_ranks else trivial.InstantLauncher
         pid = trivial.run_in_a_process(SWEEP, folder, launcher=launcher)
         time.sleep(chance.uniform(0, longest_s))
         os.kill(pid, signal.SIGKILL)
         code = trivial.wait_for(pid)
         assert code in (0, -signal.SIGKILL)
-        assert kept <= finished_of(folder), "a finished launch was lost"
+        assert kept <= trivial.finished_of(folder), "a finished launch was lost"
         hits += code != 0
         if code == 0:
-            check_against(undisturbed, folder)
+            trivial.check_against(undisturbed, folder)
             folder = folder.with_name(f"results-{(ends := ends + 1)}")
     assert trivial.wait_for(trivial.run_in_a_process(SWEEP, folder, launcher=launcher), 120) == 0
-    check_against(undisturbed, folder)
+    trivial.check_against(undisturbed, folder)
     return ends
 
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from bench.cli.progress import SweepProgress
-from bench.run import launch
+from bench.run import launch, launch_files
 from tests.integration import trivial
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,11 @@ def test_rank_whose_peer_never_joins_times_out_at_the_start(lab: Any) -> None:
     lab.run(sweep, f"{bad.trial_id}/build@1:1:sleep")
     rows = lab.rows()
     assert rows["outcome"].to_dict() == {1: "timeout", 2: "ok"}
-    assert "start limit" in rows.loc[1, "reason"]
+    assert "start limit, 2 s (rank 1: build; rank 0: join)" in rows.loc[1, "reason"]
+    assert rows.loc[1, ["failing_rank", "phase"]].tolist() == [1, "build"]
+    assert "most recent call first" in rows.loc[1, "error_text"], "where rank 1 was"
+    waiting = next((lab.folder / "results" / "logs").glob(f"{bad.trial_id}-*/rank-0.stacks")).read_text()
+    assert "in join" in waiting, "where its peer was"
 
 
 @pytest.mark.ddp
@@ -55,7 +59,7 @@ def test_port_and_address_in_the_environment_are_not_inherited(lab: Any, monkeyp
 
 def test_log_without_end_is_cut_back_to_its_cap(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """F32: a rank that prints all the time fills no disk; what it printed last is kept."""
-    monkeypatch.setattr(launch, "_LOG_CAP_BYTES", 100_000)
+    monkeypatch.setattr(launch_files, "_LOG_CAP_BYTES", 100_000)
 
     def brief(document: dict[str, Any]) -> None:
         document["axes"] = {"micro_batch_size": [1]}
@@ -114,10 +118,10 @@ def test_clock_that_is_set_during_a_launch_is_flagged_and_moves_no_duration(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F28: durations are monotonic; the wall clock is for labels."""
-    from bench.run import driver
+    from bench.run import recorded_launches
 
     jumps = iter([0.0, 3600.0])
-    monkeypatch.setattr(driver, "_clocks", lambda: next(jumps))
+    monkeypatch.setattr(recorded_launches, "_clocks", lambda: next(jumps))
     trivial.run(trivial.sweep_of({"seed": [0]}), tmp_path / "results")
     (row,) = trivial.facts_of(tmp_path / "results", "flags", "launch_s").to_dict("records")
     assert list(row["flags"]) == ["clock_step"]

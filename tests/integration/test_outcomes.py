@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from bench.run import rank_process
 from bench.run.driver import run_sweep
 from bench.run.launch import Launcher
 from tests.integration.conftest import CPU, Silent
@@ -22,6 +25,9 @@ FAULTS = [
     ("forward:3:raise", "failed", "forward"),
     ("build:1:raise", "failed", "build"),
     ("data:1:raise", "failed", "data"),
+    ("backward:3:raise", "failed", "backward"),
+    ("update:2:raise", "failed", "update"),
+    ("finish:1:raise", "failed", "finish"),
     ("backward:2:kill", "killed", "backward"),
     ("update:1:kill", "killed", "update"),
     ("forward:1:exit", "failed", "forward"),
@@ -44,6 +50,50 @@ def test_fault_becomes_a_row_with_outcome_and_phase_and_the_sweep_goes_on(
     assert summary.failed == (outcome != "oom")
     assert rows.loc[2, "failing_rank"] == 0
     assert rows["valid_tokens_per_s"].isna().to_dict() == {1: False, 2: True, 4: False}
+
+
+@pytest.mark.ddp
+@pytest.mark.parametrize("point", ["build:1", "forward:3", "finish:1"])
+def test_error_is_kept_with_class_text_and_traceback_of_every_rank(lab: Any, point: str) -> None:
+    """F11: two ranks fail in the same way; the row has one of them, the files of the launch have both."""
+
+    def two_ranks(document: dict[str, Any]) -> None:
+        document["axes"] = {"micro_batch_size": [1]}
+        document["base"]["world_size"] = 2
+
+    lab.run(lab.sweep(two_ranks), f"{point}:raise")
+    row = lab.rows().loc[1]
+    assert row["outcome"] == "failed"
+    assert (row["error_class"], row["error_text"]) == ("builtins.RuntimeError", "a fault on purpose")
+    answers = [json.loads(path.read_text()) for path in sorted(lab.folder.glob("results/logs/*/rank-*.json"))]
+    assert [answer["rank"] for answer in answers] == [0, 1]
+    for answer in answers:
+        assert answer["error_class"] == "builtins.RuntimeError"
+        assert answer["traceback"].endswith("RuntimeError: a fault on purpose\n")
+
+
+def test_sys_exit_of_a_trial_is_its_error(lab: Any) -> None:
+    """F12: told by class and place, not as a rank that left without a word."""
+    lab.run(lab.sweep(lambda document: document.update(axes={"micro_batch_size": [1]})), "forward:3:sys_exit")
+    row = lab.rows().loc[1]
+    assert (row["outcome"], row["phase"], row["error_class"]) == ("failed", "forward", "builtins.SystemExit")
+    assert "left early" not in row["reason"]
+
+
+def run_without_worker(folder: str, rank: int, parent: int) -> None:
+    """Be a rank whose work cannot be imported."""
+    sys.modules["bench.run.worker"] = None  # type: ignore[assignment]
+    rank_process.run(folder, rank, parent)
+
+
+def test_error_at_import_is_failed_with_its_last_words(lab: Any) -> None:
+    """F11: nothing of ours could be told by a file yet; what was printed last is quoted."""
+    lab.launcher = Launcher(rank_function=run_without_worker, preload=())
+    lab.run(lab.sweep(lambda document: document.update(axes={"micro_batch_size": [1]})))
+    row = lab.rows().loc[1]
+    assert (row["outcome"], row["failing_rank"], row["exit_code"]) == ("failed", 0, 1)
+    assert "left early" in row["reason"]
+    assert "ModuleNotFoundError: import of bench.run.worker halted" in row["reason"]
 
 
 def test_memory_limit_of_the_process_is_oom_on_a_cpu(lab: Any) -> None:

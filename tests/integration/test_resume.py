@@ -151,7 +151,9 @@ def test_no_process_is_left_after_the_driver_is_killed(lab: Any, tmp_path: Path)
     logs = folder / "logs"
     _wait_for(logs)
     deadline = time.monotonic() + 60
-    while not list(logs.glob("*/rank-0.heartbeat")) and time.monotonic() < deadline:
+    while (
+        not list(logs.glob("*-r0-a0/rank-0.heartbeat")) and time.monotonic() < deadline
+    ):  # no proof: it ends by itself
         time.sleep(0.05)
     children = psutil.Process(process.pid).children(recursive=True)
     assert len(children) >= 2, "the fork server and a rank"

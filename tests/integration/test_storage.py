@@ -5,45 +5,24 @@ from __future__ import annotations
 import errno
 import json
 import os
-import random
-import resource
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from bench.errors import BenchError, EnvironmentFault, LockedError, StorageError
+from bench.errors import BenchError, LockedError, StorageError
 from bench.record.fault_points import POINTS, install
-from bench.record.journal import Journal, encode_line, read_journal
-from bench.record.store import verify_part
+from bench.record.journal import encode_line, read_journal
 from bench.run.driver import SweepInterrupted
-from bench.run.folder import repair_folder, set_folder_aside
-from bench.run.history import History
-from bench.run.launch import Launcher
+from bench.run.folder import set_folder_aside
 from bench.run.lock import hold
 from tests.integration import trivial
 from tests.requirements import require
-
-SWEEP = trivial.sweep_of({"seed": [0, 1], "micro_batch_size": [1, 2, 4]})
-"""Six trials."""
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the sweep once; tests copy it."""
-    folder = tmp_path_factory.mktemp("finished") / "results"
-    trivial.run(SWEEP, folder)
-    return folder
-
-
-@pytest.fixture
-def folder(finished: Path, tmp_path: Path) -> Path:
-    """Give a finished sweep to be damaged."""
-    return Path(shutil.copytree(finished, tmp_path / "results"))
 
 
 @pytest.fixture
@@ -56,10 +35,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     require("mount", None if mounted else "only root can mount, where the container allows it")
     yield disk
     subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-def same_results(folder: Path, finished: Path) -> None:
-    pd.testing.assert_frame_equal(trivial.facts_of(folder), trivial.facts_of(finished))
 
 
 def refuse(point: str, number: int, visit: int = 1) -> Callable[[str], None]:
@@ -75,80 +50,6 @@ def refuse(point: str, number: int, visit: int = 1) -> Callable[[str], None]:
     return hook
 
 
-def test_every_truncation_of_a_part_is_named_and_its_launch_runs_again(folder: Path, finished: Path) -> None:
-    """At every 29th byte, of the row's part and of its updates' part."""
-    part = min((folder / "parts").glob("*-a0.parquet"))
-    updates = min((folder / "parts").glob("*.updates.parquet"))
-    for path in (part, updates):
-        whole = path.read_bytes()
-        for length in range(0, len(whole), 977):
-            shutil.rmtree(folder)
-            shutil.copytree(finished, folder)
-            path.write_bytes(whole[:length])
-            watcher = trivial.Quiet()
-            assert trivial.run(SWEEP, folder, progress=watcher).launched == 1
-            assert any(path.name in note for note in watcher.notes)
-            same_results(folder, finished)
-
-
-def test_thousand_bit_flips_of_parts_are_all_found_and_only_their_launches_run_again(
-    folder: Path, finished: Path
-) -> None:
-    """R5: no silent change. All parts are flipped over and over, forty times in one bit each for every file."""
-    chance = random.Random(20)
-    flips = 0
-    while flips < 1000:
-        for path in sorted((finished / "parts").glob("*.parquet")):
-            content = bytearray(path.read_bytes())
-            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
-            (folder / "parts" / path.name).write_bytes(content)
-            flips += 1
-        with Journal(folder / "journal.jsonl") as journal:
-            for info in History(journal.records()).parts():
-                with pytest.raises(StorageError, match="damaged"):
-                    verify_part(folder, info)
-    assert trivial.run(SWEEP, folder).launched == 6
-    same_results(folder, finished)
-
-
-def test_missing_part_is_run_again(folder: Path, finished: Path) -> None:
-    """Somebody tidied up."""
-    next((folder / "parts").glob("*.updates.parquet")).unlink()
-    assert trivial.run(SWEEP, folder).launched == 1
-    same_results(folder, finished)
-
-
-def test_journal_cut_at_any_byte_resumes_to_the_same_end(folder: Path, finished: Path) -> None:
-    """F19: whatever a power cut left of it; what its whole lines promise is kept."""
-    whole = (finished / "journal.jsonl").read_bytes()
-    chance = random.Random(19)
-    lengths = {0, 1, len(whole) - 1, *(chance.randrange(len(whole)) for _ in range(25))}
-    for length in sorted(lengths):
-        shutil.rmtree(folder)
-        shutil.copytree(finished, folder)
-        (folder / "journal.jsonl").write_bytes(whole[:length])
-        kept = sum(b'"kind":"launch"' in line for line in whole[:length].split(b"\n")[:-1])
-        assert trivial.run(SWEEP, folder).launched == 6 - kept
-        same_results(folder, finished)
-
-
-def test_damaged_line_stops_the_sweep_by_number_and_repair_keeps_all_others(folder: Path, finished: Path) -> None:
-    """The line's launch is run again, and the damaged journal is kept."""
-    path = folder / "journal.jsonl"
-    lines = path.read_bytes().split(b"\n")
-    bad = max(index for index, line in enumerate(lines) if b'"kind":"launch"' in line)
-    lines[bad] = lines[bad].replace(b"launch", b"lunch!", 1)
-    path.write_bytes(b"\n".join(lines))
-    with pytest.raises(StorageError, match=rf"journal.jsonl:{bad + 1}: .*--repair"):
-        trivial.run(SWEEP, folder)
-    damaged = path.read_bytes()
-    assert str(bad + 1) in repair_folder(folder)[0]
-    assert (folder / "journal.jsonl.damaged-1").read_bytes() == damaged
-    trivial.run(SWEEP, folder)
-    same_results(folder, finished)
-    assert repair_folder(folder) == ["the journal is whole: nothing to repair"]
-
-
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("launch.")])
 def test_refused_write_ends_the_sweep_with_the_path_and_the_next_run_goes_on(
@@ -160,13 +61,13 @@ def test_refused_write_ends_the_sweep_with_the_path_and_the_next_run_goes_on(
         install(refuse(point, number, visit))
         try:
             with pytest.raises(StorageError, match=os.strerror(number)) as refused:
-                trivial.run(SWEEP, folder)
+                trivial.run(trivial.SIX_TRIALS, folder)
         finally:
             install(None)
         assert refused.value.exit_code == 4
         assert str(folder) in str(refused.value)
-    trivial.run(SWEEP, folder)
-    same_results(folder, finished)
+    trivial.run(trivial.SIX_TRIALS, folder)
+    trivial.same_results(folder, finished)
     assert not list(folder.rglob("*.tmp"))
 
 
@@ -181,7 +82,7 @@ def test_full_disk_ends_the_sweep_and_more_room_lets_it_go_on(small_disk: Path, 
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     assert trivial.run(sweep, folder).launched == 36 - kept
     trivial.run(sweep, tmp_path / "undisturbed")
-    same_results(folder, tmp_path / "undisturbed")
+    trivial.same_results(folder, tmp_path / "undisturbed")
 
 
 def test_rank_that_could_not_write_says_nothing_about_its_trial(tmp_path: Path) -> None:
@@ -192,8 +93,8 @@ def test_rank_that_could_not_write_says_nothing_about_its_trial(tmp_path: Path) 
         return trivial.answer_of(folder, rank) | {"outcome": "failed", "error_text": text, "columns": {}}
 
     with pytest.raises(StorageError, match="rank 0 could not write"):
-        trivial.run(SWEEP, tmp_path / "results", launcher=trivial.InstantLauncher(full))
-    assert trivial.run(SWEEP, tmp_path / "results").launched == 6
+        trivial.run(trivial.SIX_TRIALS, tmp_path / "results", launcher=trivial.InstantLauncher(full))
+    assert trivial.run(trivial.SIX_TRIALS, tmp_path / "results").launched == 6
 
 
 def test_folder_that_vanishes_ends_the_sweep_and_is_not_made_anew(tmp_path: Path) -> None:
@@ -206,7 +107,7 @@ def test_folder_that_vanishes_ends_the_sweep_and_is_not_made_anew(tmp_path: Path
         return trivial.answer_of(launch, rank) if launch.exists() else None
 
     with pytest.raises(StorageError, match="is gone"):
-        trivial.run(SWEEP, folder, progress=watcher, launcher=trivial.InstantLauncher(answer))
+        trivial.run(trivial.SIX_TRIALS, folder, progress=watcher, launcher=trivial.InstantLauncher(answer))
     assert not folder.exists()
 
 
@@ -222,7 +123,7 @@ def test_folder_that_cannot_be_written_is_refused_before_the_first_launch(tmp_pa
     launcher = trivial.InstantLauncher()
     try:
         with pytest.raises(StorageError, match="Read-only file system"):
-            trivial.run(SWEEP, folder, launcher=launcher)
+            trivial.run(trivial.SIX_TRIALS, folder, launcher=launcher)
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
     assert launcher.launched == []
@@ -232,10 +133,12 @@ def test_of_twenty_sweeps_at_once_exactly_one_runs(tmp_path: Path, finished: Pat
     """F24: the others are refused and the one is not disturbed."""
     folder = tmp_path / "results"
     codes = []
-    children = [trivial.run_in_a_process(SWEEP, folder, plan=_wait_a_little) for _ in range(20)]
+    children = [trivial.run_in_a_process(trivial.SIX_TRIALS, folder, plan=_wait_a_little) for _ in range(20)]
     codes = [trivial.wait_for(child) for child in children]
     assert sorted(codes) == [0] + [1] * 19
-    same_results(folder, finished)
+    kinds = Counter(record["kind"] for record in read_journal(folder / "journal.jsonl"))
+    assert kinds == {"header": 1, "machine": 1, "planned": 1, "running": 6, "launch": 6}, "another one wrote"
+    trivial.same_results(folder, finished)
 
 
 def _wait_a_little(point: str) -> None:
@@ -249,8 +152,8 @@ def test_fresh_sets_the_old_folder_aside_and_keeps_all_of_it(folder: Path, finis
     assert aside is not None
     assert aside.name.startswith("results.")
     assert not folder.exists()
-    same_results(aside, finished)
-    assert trivial.run(SWEEP, folder).launched == 6
+    trivial.same_results(aside, finished)
+    assert trivial.run(trivial.SIX_TRIALS, folder).launched == 6
     again = set_folder_aside(folder)
     assert again not in (None, aside)
     assert set_folder_aside(folder) is None
@@ -282,11 +185,11 @@ def test_folder_of_a_newer_schema_is_refused_and_of_an_older_one_is_read(folder:
 
     rewrite({**header, "schema_version": header["schema_version"] + 1})
     with pytest.raises(StorageError, match="newer"):
-        trivial.run(SWEEP, folder)
+        trivial.run(trivial.SIX_TRIALS, folder)
     older = {key: value for key, value in header.items() if key != "device"} | {"schema_version": 0}
     rewrite(older)
-    assert trivial.run(SWEEP, folder).launched == 0
-    same_results(folder, finished)
+    assert trivial.run(trivial.SIX_TRIALS, folder).launched == 0
+    trivial.same_results(folder, finished)
 
 
 def test_trial_that_fails_every_time_is_not_run_for_ever(tmp_path: Path) -> None:
@@ -298,7 +201,7 @@ def test_trial_that_fails_every_time_is_not_run_for_ever(tmp_path: Path) -> None
     launched = []
     for _ in range(5):
         launcher = trivial.InstantLauncher(fails)
-        trivial.run(SWEEP, tmp_path / "results", launcher=launcher, retry_failed=True)
+        trivial.run(trivial.SIX_TRIALS, tmp_path / "results", launcher=launcher, retry_failed=True)
         launched.append(len(launcher.launched))
     assert launched == [6, 6, 6, 0, 0]
 
@@ -310,9 +213,9 @@ def test_trial_that_fails_every_time_is_not_run_for_ever(tmp_path: Path) -> None
 def test_odd_folder_names_work(tmp_path: Path, name: str, finished: Path) -> None:
     """F37: spaces, quotes, newlines, other scripts, bytes that are no text, and long."""
     folder = tmp_path / name / "results"
-    trivial.run(SWEEP, folder)
-    assert trivial.run(SWEEP, folder).launched == 0
-    same_results(folder, finished)
+    trivial.run(trivial.SIX_TRIALS, folder)
+    assert trivial.run(trivial.SIX_TRIALS, folder).launched == 0
+    trivial.same_results(folder, finished)
 
 
 def test_oom_is_learnt_once_across_resumes_and_pruned_trials_have_one_row(tmp_path: Path) -> None:
@@ -342,28 +245,7 @@ def test_oom_is_learnt_once_across_resumes_and_pruned_trials_have_one_row(tmp_pa
 def test_time_limit_starts_no_launch_that_cannot_end(tmp_path: Path) -> None:
     """What is left runs next time."""
     with pytest.raises(SweepInterrupted) as interrupted:
-        trivial.run(SWEEP, tmp_path / "results", time_limit_s=1e-9)
+        trivial.run(trivial.SIX_TRIALS, tmp_path / "results", time_limit_s=1e-9)
     assert interrupted.value.number is None
     assert interrupted.value.left == 6
-    assert trivial.run(SWEEP, tmp_path / "results", time_limit_s=600).launched == 6
-
-
-def test_no_process_left_to_start_names_the_limit(tmp_path: Path) -> None:
-    """F33: by file descriptors, in a process of its own; the number of processes does not bind root."""
-
-    class Limited(trivial.Quiet):
-        def launch_begin(self, launch: object) -> None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
-
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            launcher = Launcher(rank_function=trivial.run_rank, preload=())
-            trivial.run(SWEEP, tmp_path / "results", launcher=launcher, progress=Limited())
-        except EnvironmentFault as fault:
-            code = 0 if "ulimit -n" in str(fault) else 2
-        finally:
-            os._exit(code)
-    assert trivial.wait_for(pid) == 0
-    assert trivial.run(SWEEP, tmp_path / "results").launched == 6
+    assert trivial.run(trivial.SIX_TRIALS, tmp_path / "results", time_limit_s=600).launched == 6

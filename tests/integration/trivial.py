@@ -13,6 +13,7 @@ import os
 import signal
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +22,10 @@ from typing import Any
 import pandas as pd
 
 from bench.record.fault_points import install, reach
+from bench.record.journal import read_journal
 from bench.run import rank_process
 from bench.run.driver import SweepInterrupted, SweepSummary, run_sweep
+from bench.run.history import History
 from bench.run.interrupts import Interrupts
 from bench.run.launch import LaunchEnd, Launcher
 from bench.run.outcome import RankEnd
@@ -54,6 +57,10 @@ def sweep_of(axes: Mapping[str, Any], base: Mapping[str, Any] | None = None, **m
     spec, faults = check_document(document)
     assert spec is not None, faults
     return Sweep(spec.name, None, "", spec, tuple(spec.axes), json.dumps(document))
+
+
+SIX_TRIALS = sweep_of({"seed": [0, 1], "micro_batch_size": [1, 2, 4]})
+"""For tests of what happens to a folder; the fixture `finished` holds one in which it has run."""
 
 
 def answer_of(folder: Path, rank: int) -> dict[str, Any]:
@@ -136,6 +143,7 @@ class Quiet:
     notes: list[str] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     rows: list[Mapping[str, Any]] = field(default_factory=list)
+    expected: list[tuple[int, bool]] = field(default_factory=list)
     on_begin: Callable[[], None] = lambda: None
 
     def note(self, text: str) -> None:
@@ -143,6 +151,9 @@ class Quiet:
 
     def sweep_begin(self, launches: int, done: int, skipped: int) -> None:
         self.counts = (launches, done, skipped)
+
+    def expect(self, launches: int, is_estimate: bool) -> None:
+        self.expected.append((launches, is_estimate))
 
     def launch_begin(self, launch: Any) -> None:
         self.on_begin()
@@ -169,6 +180,36 @@ def facts_of(folder: Path, *more: str) -> pd.DataFrame:
     table = pd.read_parquet(io.BytesIO((folder / "results.parquet").read_bytes()))
     names = ["trial_id", "round", "order", "outcome", "reason", "config_json", "valid_tokens", "final_train_loss"]
     return table[[*names, "micro_batch_size", "peak_allocated_bytes", "error_text", *more]]
+
+
+def same_results(folder: Path, undisturbed: Path) -> None:
+    """Check that two folders of one sweep say the same."""
+    pd.testing.assert_frame_equal(facts_of(folder), facts_of(undisturbed))
+
+
+def check_against(undisturbed: Path, folder: Path) -> None:
+    """Compare two folders of the same sweep, and look for a launch that was lost or made twice."""
+    same_results(folder, undisturbed)
+    records = read_journal(folder / "journal.jsonl")
+    assert History(records).abandoned() == [], "a launch is still said to be running"
+    launches = [record for record in records if record["kind"] == "launch"]
+    finished = Counter(
+        (record["trial_id"], record["round"]) for record in launches if record["outcome"] != "interrupted"
+    )
+    assert set(finished.values()) == {1}, "a finished launch was made again"
+    parts = Counter(record["part"] for record in launches)
+    assert set(parts.values()) == {1}, "two launches share a part"
+
+
+def finished_of(folder: Path) -> set[tuple[str, int, str]]:
+    """List what the journal promises to be finished, with the hash of its part."""
+    path = folder / "journal.jsonl"
+    records = read_journal(path) if path.exists() else ()
+    return {
+        (record["trial_id"], record["round"], record["sha256"])
+        for record in records
+        if record["kind"] == "launch" and record["outcome"] != "interrupted"
+    }
 
 
 def run_in_a_process(

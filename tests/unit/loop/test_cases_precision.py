@@ -221,7 +221,7 @@ def test_fp16_on_a_cpu_really_runs_in_fp16_or_fails() -> None:
 
 
 def test_cast_weights_are_not_kept_from_one_update_to_the_next() -> None:
-    """Each forward casts the weights as they are: one autocast block a forward, none around the optimizer step.
+    """Case 56: each forward casts the weights as they are: one autocast block a forward, none around the step.
 
     https://github.com/pytorch/pytorch/issues/48049
     """

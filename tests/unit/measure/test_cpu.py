@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from bench.measure.cpu import CpuDevice
+from bench.measure.device import Residents
 
 
 def test_differences_of_marks_are_seconds() -> None:
@@ -27,7 +28,7 @@ def test_what_a_cpu_cannot_tell_is_null() -> None:
 
 def test_witness_counts_live_storages() -> None:
     """On a CPU the memory pass is where bytes come from."""
-    with CpuDevice().witness([], []) as witness:
+    with CpuDevice().witness(Residents, []) as witness:
         kept = torch.empty(1000, dtype=torch.uint8)
     assert witness.result().live_peak_bytes == 1000
     del kept

@@ -10,11 +10,13 @@ import pytest
 import torch
 
 from bench.measure.cuda import CudaDevice
+from bench.measure.device import Residents
 
 STATS = {
     "allocated_bytes.all.peak": 10,
     "active_bytes.all.peak": 12,
     "reserved_bytes.all.peak": 20,
+    "inactive_split_bytes.all.peak": 3,
     "num_alloc_retries": 1,
     "num_ooms": 2,
 }
@@ -90,6 +92,7 @@ def test_peaks_and_counts_are_those_of_this_device(cuda: SimpleNamespace) -> Non
     device.reset_peaks()
     peaks, counts = device.peaks(), device.allocator_counts()
     assert (peaks.allocated_bytes, peaks.active_bytes, peaks.reserved_bytes) == (10, 12, 20)
+    assert peaks.inactive_split_bytes == 3
     assert (counts.retries, counts.ooms) == (1, 2)
     cuda.reset_peak_memory_stats.assert_called_once_with(DEVICE)
     assert {call.args for call in cuda.memory_stats.call_args_list} == {(DEVICE,)}
@@ -110,8 +113,23 @@ def test_host_block_is_page_locked(cuda: SimpleNamespace) -> None:
     assert full.call_args.args[0] == (3, 2)
 
 
-def test_witness_counts_reads_of_the_gpu_and_leaves_bytes_to_the_allocator(cuda: SimpleNamespace) -> None:
-    """A value on the host is read for free."""
-    with CudaDevice(1).witness([], []) as witness:
+def test_witness_follows_storages_of_the_gpu_and_leaves_the_peak_to_the_allocator(cuda: SimpleNamespace) -> None:
+    """A value on the host is read for free, and takes no memory of the GPU; the allocator tells the phase."""
+    cuda.memory_stats.side_effect = [{**STATS, "allocated_bytes.all.peak": peak} for peak in (5, 8, 8, 8)]
+    with CudaDevice(1).witness(Residents, []) as witness:
+        for phase in ("forward", "backward", "update"):
+            witness.phase_begin(phase)
         torch.ones(()).item()
-    assert (witness.result().host_reads, witness.result().live_peak_bytes) == (0, None)
+    assert (witness.result().host_reads, witness.result().live_peak_bytes) == (0, 0)
+    assert witness.result().peak_phase == "forward"
+
+
+def test_what_is_outside_the_allocator_is_what_is_neither_free_nor_its_own(cuda: SimpleNamespace) -> None:
+    """Another process's memory is in it, so it is a bound; it never is less than nothing."""
+    free_and_total = create_autospec(torch.cuda.mem_get_info, return_value=(60, 100))
+    for reserved, outside in ((30, 10), (45, 0)):
+        held = create_autospec(torch.cuda.memory_reserved, return_value=reserved)
+        with patch.multiple(torch.cuda, mem_get_info=free_and_total, memory_reserved=held):
+            assert CudaDevice(1).outside_allocator_bytes() == outside
+    free_and_total.assert_called_with(DEVICE)
+    held.assert_called_with(DEVICE)

@@ -56,7 +56,7 @@ def test_two_gpus_are_told_with_all_their_figures(read: Callable[..., dict[str, 
     assert second["processes"] == [{"pid": 4242, "used_bytes": 2 * GIB}, {"pid": 4243, "used_bytes": None}]
 
 
-@pytest.mark.parametrize("code", [3, 4, 15, 999])
+@pytest.mark.parametrize("code", [3, 4, 13, 15, 999])
 @pytest.mark.parametrize(
     ("function", "fields"),
     [
@@ -73,7 +73,7 @@ def test_two_gpus_are_told_with_all_their_figures(read: Callable[..., dict[str, 
 def test_figure_that_is_refused_is_null_and_no_other(
     read: Callable[..., dict[str, Any]], function: str, fields: list[str], code: int
 ) -> None:
-    """Not supported, no permission, lost, unknown: one call's refusal leaves the other figures."""
+    """Not supported, no permission, function not found, lost, unknown: one call's refusal leaves the other figures."""
     for gpu in read(NVML_STUB=f"{function}:{code}")["gpus"]:
         assert [name for name, value in gpu.items() if value is None] == fields
 

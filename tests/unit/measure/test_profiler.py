@@ -157,3 +157,11 @@ def test_micro_steps_are_marked_only_where_asked() -> None:
     assert [sample.micro_step_seconds for sample in part.samples] == [(0.5, 0.25), (1.0, 0.5)]
     assert [sample.seconds for sample in part.samples] == [0.875, 1.75]
     assert [sample.micro_step_seconds for sample in run_part(FakeDevice(), 2).samples] == [(), ()]
+
+
+def test_processor_time_is_read_at_the_edges_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once before the first mark and once after the last wait, so that it is that of the part."""
+    clock = CountingClock(tick=1_000_000_000)
+    monkeypatch.setattr("bench.measure.profiler.time.process_time_ns", clock)
+    assert run_part(FakeDevice(), 5).cpu_seconds == 1.0
+    assert clock.now == 2_000_000_000

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.measure.device import Residents
 from bench.measure.witness import DispatchWitness
 
 MEBI = 1 << 20
@@ -33,15 +34,15 @@ def test_known_allocations_give_a_known_peak() -> None:
         del first
         third = mebibytes(1)
     assert witness.result().live_peak_bytes == 5 * MEBI
-    assert witness.live_bytes == 3 * MEBI
+    assert witness.storages.live_bytes == 3 * MEBI
     del second, third
-    assert witness.live_bytes == 0
+    assert witness.storages.live_bytes == 0
 
 
 def test_what_was_alive_before_counts() -> None:
     """Parameters are there when the witness comes."""
     parameter = mebibytes(2)
-    with DispatchWitness([parameter]) as witness:
+    with DispatchWitness(lambda: Residents(model=[parameter])) as witness:
         mebibytes(1)
     assert witness.result().live_peak_bytes == 3 * MEBI
 
@@ -53,9 +54,9 @@ def test_views_share_one_storage() -> None:
         parts = [whole[:10], whole.view(4, -1).t(), whole.unsqueeze(0)]
         del whole
         gc.collect()
-        assert witness.live_bytes == 4 * MEBI
+        assert witness.storages.live_bytes == 4 * MEBI
         del parts
-    assert witness.live_bytes == 0
+    assert witness.storages.live_bytes == 0
     assert witness.result().live_peak_bytes == 4 * MEBI
 
 
@@ -64,7 +65,7 @@ def test_resize_in_place_is_followed() -> None:
     with DispatchWitness() as witness:
         tensor = mebibytes(1)
         tensor.resize_(3 * MEBI)
-    assert witness.live_bytes == 3 * MEBI
+    assert witness.storages.live_bytes == 3 * MEBI
 
 
 def test_in_place_operations_add_nothing() -> None:
@@ -79,21 +80,21 @@ def test_backward_is_seen() -> None:
     """Gradients appear in backward, beside what forward saved for it."""
     weight = torch.nn.Parameter(torch.ones(256, 1024))  # 1 MiB
     rows = torch.ones(256, 256)  # 1/4 MiB
-    with DispatchWitness([weight, rows]) as witness:
+    with DispatchWitness(lambda: Residents(model=[weight, rows])) as witness:
         loss = (rows @ weight).sum()
-        before_backward = witness.live_bytes
+        before_backward = witness.storages.live_bytes
         loss.backward()
     assert weight.grad is not None
     assert before_backward == int(1.25 * MEBI) + 4  # both operands and the loss; the product is not needed again
-    assert witness.live_bytes == int(2.25 * MEBI) + 4
-    assert witness.peak_bytes == int(2.25 * MEBI) + 8  # the loss's own gradient of 1 lives beside the weight's
+    assert witness.storages.live_bytes == int(2.25 * MEBI) + 4
+    assert witness.storages.peak_bytes == int(2.25 * MEBI) + 8  # the loss's own gradient of 1 lives beside the weight's
 
 
 def test_tensor_of_another_device_takes_no_memory_here() -> None:
     """A meta tensor has a size and no bytes."""
     with DispatchWitness() as witness:
         kept = torch.empty(MEBI, device="meta")
-    assert witness.live_bytes == 0
+    assert witness.storages.live_bytes == 0
     del kept
 
 
@@ -130,12 +131,11 @@ def test_values_that_an_optimizer_keeps_on_the_host_are_not_counted() -> None:
 )
 def test_copies_to_the_host_are_reads_unless_nobody_waits(copy: object, reads: int) -> None:
     """A meta tensor stands for one of a GPU: what counts is the direction, and who waits."""
-    with DispatchWitness(device_type="meta", count_storages=False) as witness:
+    with DispatchWitness(device_type="meta") as witness:
         tensor = torch.empty(2, device="meta")
         with contextlib.suppress(NotImplementedError):  # a meta tensor has no data to copy out; the call was made
             copy(tensor)  # type: ignore[operator]
     assert witness.host_reads == reads
-    assert witness.result().live_peak_bytes is None
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 64)), max_size=30))
@@ -151,5 +151,5 @@ def test_any_order_of_making_and_dropping_adds_up(steps: list[tuple[bool, int]])
                 live.pop(size % len(live))
             total = sum(tensor.numel() for tensor in live)
             expected_peak = max(expected_peak, total)
-            assert witness.live_bytes == total
-    assert witness.peak_bytes == expected_peak
+            assert witness.storages.live_bytes == total
+    assert witness.storages.peak_bytes == expected_peak

@@ -27,7 +27,9 @@ def test_a_column_has_a_sentence_and_a_known_rule(column):
 def test_a_name_that_tells_a_unit_has_that_unit(column):
     """The suffix of a name and the declared unit agree."""
     name = column.name.removesuffix("_per_gpu").removesuffix("_per_rank")
-    if name.endswith("_per_s"):
+    if name.endswith("_flops_per_s"):
+        assert column.unit == "FLOP/second"
+    elif name.endswith("_per_s"):
         assert column.unit == "token/second"
     elif name.endswith("_s") or "update_s_" in name:
         assert column.unit == "second"

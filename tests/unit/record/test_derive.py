@@ -82,3 +82,23 @@ def test_rates_of_shortened_windows_are_those_of_full_ones():
     assert found["valid_tokens_per_s"] == pytest.approx(32 * 2 * 100 / 18)
     assert found["token_slots_per_s"] == pytest.approx(32 * 2 * 128 / 18)
     assert (found["update_s_median"], found["update_s_p05"], found["update_s_p95"]) == (18.0, None, None)
+
+
+def test_energy_of_a_token_is_that_of_all_gpus():
+    """Joules of the mean GPU, times the GPUs, by the tokens of the same timed part."""
+    assert derive(ROW | {"joules_per_gpu": 450.0}, [])["joules_per_valid_token"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"joules_per_gpu": None},
+        {"outcome": "invalid"},
+        {"valid_tokens": 0},
+        {"time_method": "extrapolated", "micro_step_s": 0.1, "update_step_s": 0.1, "accumulation_steps": 8},
+    ],
+)
+def test_energy_of_a_token_is_null_where_it_is_not_known(changes):
+    """Without a counter, without tokens, of a run that diverged, and of windows that were shortened."""
+    row = {**ROW, "joules_per_gpu": 450.0, "micro_batches": 16, **changes}
+    assert derive(row, [])["joules_per_valid_token"] is None

@@ -52,6 +52,22 @@ def test_the_order_of_the_ranks_never_matters(ranks, random):
     assert repr(reduce_ranks(shuffled)) == repr(reduce_ranks(ranks))
 
 
+def test_parts_of_the_peak_are_those_of_the_rank_that_has_it():
+    """Each part's largest would add up to a peak that no rank had; of equal peaks the first rank's parts count."""
+
+    def rank(number, peak, activations, temporaries):
+        parts = {"activation_bytes": activations, "temporary_bytes": temporaries, "peak_phase": f"phase {number}"}
+        return document(number, {"peak_allocated_bytes": peak, **parts})
+
+    names = ("activation_bytes", "temporary_bytes", "peak_phase")
+    row, _ = reduce_ranks([rank(1, 90, 50, 40), rank(0, 80, 70, 10)])
+    assert [row[name] for name in names] == [50, 40, "phase 1"]
+    row, _ = reduce_ranks([rank(1, 90, 50, 40), rank(0, 90, 70, 20), document(2)], 4)
+    assert [row[name] for name in names] == [70, 20, "phase 0"]
+    row, _ = reduce_ranks([rank(1, None, None, None), rank(0, None, None, None)])
+    assert row["activation_bytes"] is None
+
+
 def test_each_rule_does_what_it_says():
     """Bytes and seconds are the worst rank's, counts the sum, lists keep every rank, flags are joined."""
     one = {"valid_tokens": 10, "timed_s": 2.0, "peak_allocated_bytes": 5, "device_capacity_bytes": 80, "flags": ["b"]}

@@ -1,5 +1,6 @@
 """Planted results give the verdicts they must."""
 
+import json
 import math
 
 import pytest
@@ -19,6 +20,19 @@ def test_faster_slower_and_same_are_told_apart():
     """Six rounds at 0.1 % spread settle 5 % and equality alike."""
     rows = launches([config(1000), config(1050), config(950), config(1000)], rounds=6)
     assert words(rows) == ["faster", "slower", "same"]
+
+
+def test_other_allocator_settings_are_warned_of():
+    """Case 46: they move what is reserved by orders of magnitude; set against unset is a difference too.
+
+    https://github.com/pytorch/pytorch/issues/123548
+    """
+    settings = "expandable_segments:True"
+    configs = [config(1000, allocator_settings="default"), config(1000, allocator_settings=settings), config(1000)]
+    changed, unknown = compare(launches(configs, rounds=3)).candidates
+    warning = f"allocator_settings default against {settings}: bytes reserved do not compare, nor what fits"
+    assert warning in changed.warnings
+    assert not any("allocator" in text for text in unknown.warnings)
 
 
 def test_a_drift_that_all_share_drops_out():
@@ -87,7 +101,8 @@ def test_a_candidate_without_a_speed_gives_its_reason_never_zero():
     rows = launches(
         [config(1000), config(None), config(1000, timed_s=math.nan), config(1000, valid_tokens=0), config(1000)]
     )
-    assert words(rows)[:3] == ["oom: out of memory", "no throughput was measured", "no throughput was measured"]
+    lost = ["does not fit (oom: out of memory)", "no throughput was measured", "no throughput was measured"]
+    assert words(rows)[:3] == lost
 
 
 def test_memory_is_compared_in_exact_bytes():
@@ -118,6 +133,68 @@ def test_the_baseline_is_the_first_or_the_one_that_meets_all_conditions():
         compare(launches([config(1000)]))
     with pytest.raises(BenchError, match="no row meets"):
         compare([])
+
+
+def test_a_baseline_that_does_not_fit_is_an_answer_where_that_was_asked():
+    """Fresh launches were to find out; stored results want another baseline. A failure is no answer."""
+    rows = launches([config(None), config(1000)])
+    (one,) = (comparison := compare(rows, unfit_is_answer=True)).candidates
+    assert (one.verdict, one.reason) == (None, "the baseline does not fit, so there is no ratio")
+    assert "does not fit (oom: out of memory)" in render_comparison(comparison).splitlines()[1]
+    assert '"does not fit (oom: out of memory)"' in render_comparison(comparison, "json")
+    assert words(launches([config(1000), config(None)]), unfit_is_answer=True) == ["does not fit (oom: out of memory)"]
+    for speeds in ([config(None, outcome="failed"), config(1000)], [config(1000), config(None, outcome="failed")]):
+        with pytest.raises(BenchError):
+            compare(launches(speeds), unfit_is_answer=True)
+
+
+def test_six_rounds_tell_the_sign_flip_p_and_fewer_do_not():
+    """With fewer its smallest value is above 5 %, which would read as a verdict."""
+    six = compare(launches([config(1000), config(1050)], rounds=6))
+    assert six.candidates[0].statistics.sign_flip_p == 2 / 2**6
+    assert "sign-flip p" in render_comparison(six)
+    five = compare(launches([config(1000), config(1050)], rounds=5))
+    assert five.candidates[0].statistics.sign_flip_p == 2 / 2**5
+    assert "sign-flip" not in render_comparison(five)
+    assert '"sign_flip_p": 0.0625' in render_comparison(five, "json")
+
+
+def test_what_the_rounds_could_find_is_said_for_people_and_programs():
+    """The least change that would be called, and the rounds for an interval of 0.5, 1 and 2 %."""
+    comparison = compare(launches([config(1000), config(1050)], rounds=6, sd=0.01))
+    statistics = comparison.candidates[0].statistics
+    row = json.loads(render_comparison(comparison, "json"))["rows"][1]
+    assert row["detectable_change"] == statistics.detectable_change
+    assert [row[f"rounds_for_{width}_percent"] for width in ("0_5", "1", "2")] == list(statistics.rounds_for.values())
+    found = f"{100 * statistics.detectable_change:.1f} % faster or slower four times in five"
+    text = render_comparison(comparison)
+    assert f"these 6 rounds call a true difference of {found}; an interval of +-1 % takes" in text
+    single = compare(launches([config(1000), config(1050)], rounds=1))
+    assert single.candidates[0].statistics is None
+    assert "four times" not in render_comparison(single)
+
+
+def test_rounds_that_were_not_made_side_by_side_are_said():
+    """A configuration added to a finished sweep shares round numbers with launches of another day."""
+    rows = launches([config(1000), config(1000)], rounds=3)
+    for index, row in enumerate(rows):
+        row["started_utc"] = f"2026-11-{1 + index // 3:02} 12:0{index % 3}"
+    (one,) = compare(rows).candidates
+    assert any(warning.startswith("3 of 3 rounds were not measured side by side") for warning in one.warnings)
+    for row in rows:
+        row["started_utc"] = f"2026-11-01 12:0{row['round']}:0{int(row['trial_id'])}"
+    assert compare(rows).candidates[0].warnings == ()
+
+
+def test_unequal_numbers_of_rounds_are_said_and_contradict_nothing():
+    """A candidate measured only in the slow rounds is not called slower for that."""
+    rows = launches([config(1000), config(1000)], rounds=6, sd=0.0001, drift=0)
+    for row in rows:
+        row["valid_tokens_per_s"] *= 0.7 if row["round"] < 3 else 1.0
+    (one,) = compare([row for row in rows if row["trial_id"].endswith("0") or row["round"] < 3]).candidates
+    assert abs(one.verdict.ratio - 1) < 0.001
+    assert one.verdict.word == "same"
+    assert "measured in 3 rounds and the baseline in 6, 3 of them in common" in one.warnings
 
 
 CURVE = [5.5, 5.2, 5.0, 4.9]
@@ -164,6 +241,17 @@ def test_skipped_updates_are_said_beside_a_speed():
     assert "18 timed updates skipped" in " ".join(compare(rows).candidates[0].warnings)
 
 
+@pytest.mark.parametrize(
+    ("share", "base_share", "is_said"),
+    [(0.31, 0.2, True), (0.2, 0.31, True), (0.3, 0.2, False), (None, 0.5, False), (0.5, None, False)],
+)
+def test_unlike_power_limits_are_said_beside_a_speed(share, base_share, is_said):
+    """More than 10 points apart; a share that is not known is not 0."""
+    rows = launches([config(1000, sw_power_cap_share=base_share), config(1000, sw_power_cap_share=share)])
+    (one,) = compare(rows).candidates
+    assert any("power limit" in warning for warning in one.warnings) is is_said
+
+
 @pytest.mark.parametrize("form", ["table", "csv", "markdown", "latex", "json"])
 def test_every_format_renders(form):
     """With a failure and a refusal among the candidates."""
@@ -171,8 +259,6 @@ def test_every_format_renders(form):
     text = render_comparison(compare(rows), form)
     assert text.endswith("\n")
     if form == "json":
-        import json
-
         document = json.loads(text, parse_constant=pytest.fail)
         assert [row["role"] for row in document["rows"]] == ["baseline", *["candidate"] * 3]
         assert set(document["rows"][1]) == set(COMPARE_COLUMNS)

@@ -10,13 +10,22 @@ from tests.strategies import failed_row, ok_row
 
 
 def rows(
-    counts, update_s=0.05, micro_s=0.02, sd=0.0, rounds=3, bend=0.0, seed=0, peak=lambda a: 100 if a == 1 else 160
+    counts,
+    update_s=0.05,
+    micro_s=0.02,
+    sd=0.0,
+    rounds=3,
+    bend=0.0,
+    seed=0,
+    peak=lambda a: 100 if a == 1 else 160,
+    drift=0.0,
 ):
     noise = random.Random(seed)
+    shared = [noise.gauss(0, drift) for _ in range(rounds)]
     made = []
     for count in counts:
         for number in range(rounds):
-            seconds = (update_s + count * micro_s + bend * count**2) * math.exp(noise.gauss(0, sd))
+            seconds = (update_s + count * micro_s + bend * count**2) * math.exp(shared[number] + noise.gauss(0, sd))
             made.append(
                 ok_row(
                     round=number,
@@ -73,13 +82,42 @@ def test_growing_memory_is_said():
     assert law.failures == ("peaks at A >= 2 range from 200 B to 800 B",)
 
 
+def test_one_round_gives_no_interval():
+    """Launches made side by side do not tell how far those of another round lie off."""
+    (law,) = fit_laws(rows([1, 2, 4, 8], rounds=1, sd=0.01))
+    assert law.predict(16).update_s_low is None
+
+
+def test_rounds_that_drift_widen_the_interval():
+    """Four launches that are slow together say as much as one."""
+    steady, drifting = (fit_laws(rows([1, 2, 4, 8], sd=0.002, drift=drift))[0].predict(16) for drift in (0.0, 0.02))
+    widths = [one.update_s_high - one.update_s_low for one in (steady, drifting)]
+    assert widths[1] > 5 * widths[0]
+
+
+def held_out_share(counts, target, rounds_, sd, drift, times=400):
+    hits = 0
+    for seed in range(times):
+        (law,) = fit_laws(rows(counts, sd=sd, drift=drift, rounds=rounds_, seed=seed))
+        (truth,) = rows([target], sd=sd, drift=drift, rounds=1, seed=10_000 + seed)
+        predicted = law.predict(target)
+        hits += predicted.update_s_low <= mean_update_s(truth) <= predicted.update_s_high
+    return hits / times
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sd", [0.003, 0.01, 0.03])
+@pytest.mark.parametrize("drift", [0.0, 0.01])
+@pytest.mark.parametrize(("counts", "target"), [((1, 4), 16), ((2, 8), 4), ((1, 2, 4, 8), 16)])
+def test_a_launch_of_a_count_that_was_left_out_lies_inside_at_the_stated_rate(counts, target, sd, drift):
+    """Two counts or more in three rounds: 95 % intervals hold a launch of a further round 91 to 99 times of 100.
+
+    400 trials have a standard error of 1 %; the approximation itself is good to 2 %.
+    """
+    assert 0.91 <= held_out_share(counts, target, 3, sd, drift) <= 0.99
+
+
 @pytest.mark.slow
 def test_held_out_counts_fall_into_the_interval_at_its_rate():
-    """Fitted to A = 1, 2, 4, a new launch at A = 16 lies inside the 95 % interval 93 to 97 times of 100."""
-    hits, trials = 0, 600
-    for seed in range(trials):
-        (law,) = fit_laws(rows([1, 2, 4], sd=0.02, seed=seed))
-        (truth,) = rows([16], sd=0.02, rounds=1, seed=10_000 + seed)
-        predicted = law.predict(16)
-        hits += predicted.update_s_low <= mean_update_s(truth) <= predicted.update_s_high
-    assert 0.925 <= hits / trials <= 0.975
+    """Fitted to A = 1, 2, 4 without drift, a launch at A = 16 lies inside the interval 93 to 97 times of 100."""
+    assert 0.925 <= held_out_share((1, 2, 4), 16, 3, 0.02, 0.0, times=600) <= 0.975

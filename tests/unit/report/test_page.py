@@ -3,6 +3,7 @@
 import json
 import re
 
+import pyarrow as pa
 import pytest
 
 from bench.record.parquet_file import table_of_rows
@@ -80,18 +81,24 @@ def test_text_from_outside_cannot_become_markup():
     assert evil in str(data_of(page.text)["configurations"][0]["details"])
 
 
-def test_no_answer_is_said_and_the_table_is_still_there():
-    """Two global batches: the page asks which."""
-    page = build(launches([config(1000), config(1000, global_batch_size=128)]), interactive=False)
-    assert "<h1>No recommendation</h1>" in page.text
-    assert "2 global batches were measured" in page.text
+def test_several_problems_get_an_answer_each_and_the_table_is_still_there():
+    """Two global batches: a line for each; with --global-batch-size the usual page."""
+    rows = launches([config(1000), config(1000, global_batch_size=128)])
+    page = build(rows, interactive=False)
+    assert "<h1>Several training problems</h1>" in page.text
+    assert "<li>global batch 64: run fp32 8 x 8:" in page.text
+    assert "<li>global batch 128: run fp32 8 x 16:" in page.text
     assert len(data_of(page.text)["configurations"]) == 2
-    asked = build(
-        launches([config(1000), config(1000, global_batch_size=128)]),
-        question=Question(global_batch_size=128),
-        interactive=False,
-    )
+    asked = build(rows, question=Question(global_batch_size=128), interactive=False)
     assert "<h1>Run fp32" in asked.text
+
+
+def test_no_answer_is_said_and_the_table_is_still_there():
+    """Unlike machines: the page says why there is no answer."""
+    page = build(launches([config(1000), config(1000, cpu_model="Other")]), interactive=False)
+    assert "<h1>No recommendation</h1>" in page.text
+    assert "unlike machines" in page.text
+    assert len(data_of(page.text)["configurations"]) == 2
 
 
 def test_all_failed_says_so():
@@ -107,17 +114,45 @@ def test_the_same_rows_give_the_same_page(plain):
     assert build(ROWS).text == build(ROWS).text
 
 
+def many_launches(count):
+    """Repeat the rows of 40 configurations, a tenth of them failed, each under trial ids and reasons of its own."""
+    modes = ("fp32", "bf16", "fp16")
+    configs = [config(1000 + n, micro_batch_size=2 ** (n % 7), amp_mode=modes[n % 3]) for n in range(36)]
+    base = table_of_rows(launches([*configs, *[config(None, micro_batch_size=64)] * 4]), schema())
+    copies = -(-count // len(base))
+    table = pa.concat_tables([base] * copies).slice(0, count)
+    trials = [f"{place // 3:012x}" for place in range(count)]
+    failed = table.column("outcome").to_pylist()
+    reasons = [None if word == "ok" else f"reason {place}: {'x' * 500}" for place, word in enumerate(failed)]
+    for name, values in (("trial_id", trials), ("reason", reasons)):
+        table = table.set_column(table.column_names.index(name), name, pa.array(values, pa.string()))
+    return table
+
+
 @pytest.mark.slow
-def test_many_rows_are_summarised_and_the_page_says_so():
-    """10,000 configurations: under 3 MB, one of each reason for failing is kept."""
-    rows = [
-        ok_row(trial_id=f"{n:012x}", seed=n, timed_s=40 + n % 97, micro_batch_size=2 ** (n % 7)) for n in range(10_000)
-    ]
-    rows.append({**launches([config(None)], rounds=1)[0], "trial_id": "f" * 12, "reason": "the only one of its kind"})
-    page = build(rows)
+@pytest.mark.parametrize("interactive", [True, False])
+def test_many_rows_are_summarised_and_the_page_says_so(interactive):
+    """100,000 launches: under 3 MB, an answer, and what was left out, of configurations and of reasons, is said."""
+    page = build_page(many_launches(100_000), interactive=interactive)
     assert len(page.text.encode()) < 3_000_000
-    assert (page.total, page.shown < 500) == (10_001, True)
-    assert f"Summarised: {page.shown} of 10,001 configurations" in page.text
+    assert (page.total, page.shown <= 450) == (33_334, True)
+    assert f"Summarised: {page.shown} of 33,334 configurations" in page.text
+    assert "<h1>Run fp16 with micro-batch" in page.text
+    assert "Further figures are left out: 100,000 launches" in page.text
+    assert re.search(r"<li>and [0-9,]+ further reasons</li>", page.text)
+
+
+@pytest.mark.slow
+def test_a_summary_keeps_one_of_each_reason_for_failing():
+    """The only failure of its kind among a thousand configurations is not lost."""
+    table = many_launches(3000)
+    reasons = table.column("reason").to_pylist()
+    reasons = [None if reason is None else "as usual" for reason in reasons[:-3]] + ["the only one of its kind"] * 3
+    outcomes = [*table.column("outcome").to_pylist()[:-3], *["oom"] * 3]
+    for name, values in (("reason", reasons), ("outcome", outcomes)):
+        table = table.set_column(table.column_names.index(name), name, pa.array(values, pa.string()))
+    page = build_page(table, interactive=False)
+    assert page.shown < page.total
     assert "the only one of its kind" in page.text
 
 

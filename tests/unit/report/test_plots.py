@@ -5,6 +5,7 @@ import pytest
 from bench.errors import BenchError
 from bench.record.parquet_file import table_of_rows
 from bench.record.schema import schema
+from bench.report.plot_axes import rate_tick
 from bench.report.plot_breakdown import breakdowns
 from bench.report.plot_energy import energies
 from bench.report.plot_heat import heat_map
@@ -53,13 +54,31 @@ def test_a_fixed_global_batch_is_drawn_by_mode_instead_of_a_diagonal():
     assert data.rows == ("fp32", "tf32", "bf16")
 
 
+DIVIDED = {
+    **PARTS,
+    "buffer_bytes": 10,
+    "gradient_at_peak_bytes": 0,
+    "activation_bytes": 500,
+    "ddp_bucket_bytes": 100,
+    "temporary_bytes": 90,
+    "peak_phase": "forward",
+}
+
+
 def test_the_breakdown_adds_up_to_the_peak():
-    """The rest is the peak less the known parts; a row that lacks one of them is left out, not drawn as zero."""
+    """Gradients are those that lived at the peak, buffers belong to the model."""
+    (bar,) = breakdowns([ok_row(**DIVIDED)])
+    assert list(bar.parts.values()) == [110, 0, 200, 500, 100, 90]
+    assert (bar.total, bar.phase, round(bar.share, 2)) == (1000, "forward", 0.59)
+
+
+def test_a_peak_that_was_not_divided_has_one_rest():
+    """It is the peak less the known parts; a row that lacks one of them is left out, not drawn as zero."""
     rows = numbered([ok_row(**PARTS), ok_row(**{**PARTS, "gradient_bytes": None}), failed_row()])
     (bar,) = breakdowns(rows)
-    assert (bar.parts, bar.total) == ((100, 100, 200, 600), 1000)
+    assert (bar.parts["activations and temporaries"], bar.total, bar.phase) == (600, 1000, "")
     (small,) = breakdowns([ok_row(**{**PARTS, "peak_allocated_bytes": 350})])
-    assert small.parts[3] == 0
+    assert small.parts["activations and temporaries"] == 0
 
 
 def test_traces_hold_the_timed_updates_of_ok_launches():
@@ -147,3 +166,16 @@ def test_the_wall_of_the_device_is_drawn_where_it_is_near(capacity, drawn):
 def test_ticks_are_short_and_exact():
     """20 ms, not 20.0 ms."""
     assert [seconds_tick(value) for value in (0, 0.02, 1.5, 2e-6)] == ["0", "20 ms", "1.5 s", "2 us"]
+
+
+def test_ticks_of_rates_have_one_letter_each():
+    """5M, not 5,000k."""
+    assert [rate_tick(value) for value in (0, 500, 25_000, 999_000, 1_200_000)] == ["0", "500", "25k", "999k", "1.2M"]
+
+
+def test_what_a_heat_map_leaves_out_is_counted():
+    """Twenty micro-batches: the fourteen fastest, and how many not."""
+    rows = launches([config(1000 + n, micro_batch_size=n, accumulation_steps=1) for n in range(1, 21)], rounds=1)
+    drawn = heat_map(rows)
+    assert (len(drawn.columns), drawn.left_out) == (14, 6)
+    assert "1" not in drawn.columns

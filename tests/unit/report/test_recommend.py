@@ -1,6 +1,7 @@
 """Planted results give the recommendation they must."""
 
 import math
+import shlex
 
 import pytest
 
@@ -8,7 +9,9 @@ from bench.errors import BenchError
 from bench.record.parquet_file import table_of_rows
 from bench.record.schema import schema
 from bench.report.recommend import Question, recommend
-from bench.report.recommend_words import recommendation_json, recommendation_lines, recommendation_text
+from bench.report.recommend_lines import recommendation_lines
+from bench.report.recommend_words import recommendation_json, recommendation_text
+from bench.report.where import parse_condition
 from tests.planted import MIB, config, launches
 
 
@@ -94,7 +97,7 @@ BAD = {
     "nan": (config(2000, valid_tokens=163_840, timed_s=math.nan), "no throughput was measured"),
     "too full": (
         config(2000, device="cuda", gpu_name="G", peak_reserved_bytes=96, device_capacity_bytes=100),
-        "does not fit: 96 B of 100 B in use, 4 B spare, memory outside torch not measured: less than the 5 %",
+        "does not fit: 96 B of 100 B reserved, memory outside torch not measured: less than the 5 % asked for is free",
     ),
 }
 
@@ -138,10 +141,40 @@ def test_unlike_machines_are_refused():
         choose(rows)
 
 
-def test_different_work_is_refused():
-    """A smaller model is not a faster configuration."""
-    with pytest.raises(BenchError, match=r"different work .*model"):
-        choose(launches([config(1000), config(2000, model="gpt2-nano")]))
+ANOTHER_PROBLEM = {
+    "model": ("gpt2-mini", "gpt2-nano"),
+    "tail": ("keep", "drop"),
+    "lr": (3e-4, 2e-3),
+    "param_dtype": ("fp32", "bf16"),
+    "clip_norm": (None, 1.0),
+    "seed": (1, 2),
+}
+
+
+@pytest.mark.parametrize("name", ANOTHER_PROBLEM)
+def test_what_trains_something_else_is_no_alternative(name):
+    """A smaller model, or an epoch without its tail, is not a faster configuration: choose one, how is said."""
+    one, other = ({name: value} for value in ANOTHER_PROBLEM[name])
+    rows = launches([config(1000, **one), config(900, micro_batch_size=4, **one), config(2000, **other)])
+    with pytest.raises(BenchError, match=rf"2 training problems, which differ in {name}: ") as error:
+        choose(rows)
+    _, *options = str(error.value).splitlines()
+    answers = []
+    for option in options:
+        condition = parse_condition(shlex.split(option)[1])
+        answers.append(chosen(choose([row for row in rows if condition.mask([row.get(name)])[0]])))
+    assert answers == [0, 2]
+
+
+def test_what_failed_in_another_problem_does_not_stop_the_answer():
+    """Only what is in the running must train the same."""
+    assert chosen(choose(launches([config(1000), config(None, tail="drop")]))) == 0
+
+
+def test_other_data_under_the_same_settings_is_refused():
+    """A corpus that changed between two sweeps is other work."""
+    with pytest.raises(BenchError, match=r"different work under the same settings .*corpus_hash"):
+        choose(launches([config(1000, corpus_hash="a"), config(2000, micro_batch_size=4, corpus_hash="b")]))
 
 
 def test_the_global_batch_is_exact_or_refused():
@@ -196,8 +229,42 @@ def test_the_end_of_a_sweep_is_two_to_four_lines():
         lines = recommendation_lines(table_of_rows(rows, schema()))
         assert 1 <= len(lines) <= 4
         assert lines[0].startswith("run ")
-    two = launches([config(1000), config(2000, global_batch_size=128)])
-    assert recommendation_lines(table_of_rows(two, schema()))[0].startswith("no recommendation: 2 global batches")
+
+
+def ending(rows):
+    return recommendation_lines(table_of_rows(rows, schema()))
+
+
+def test_a_sweep_over_what_is_trained_ends_with_a_line_for_each_problem():
+    """Each names its own fastest; that they are no alternatives is said."""
+    rows = launches(
+        [
+            config(speed, tail=tail, micro_batch_size=micro)
+            for speed, tail, micro in ((1000, "keep", 4), (1500, "keep", 8), (3000, "drop", 4), (2000, "drop", 8))
+        ]
+    )
+    keep, drop, note = ending(rows)
+    assert keep.startswith("tail keep: run fp32 8 x 8: 1.")
+    assert drop.startswith("tail drop: run fp32 4 x 16: 2.9")
+    assert note == "one line for each training problem: with another tail something else is trained"
+
+
+def test_global_batches_are_problems_too_and_a_failed_one_says_why():
+    """Nothing is hidden behind the first answer."""
+    small, large, failed, _ = ending(
+        launches([config(1000), config(2000, global_batch_size=128), config(None, global_batch_size=256)])
+    )
+    assert small.startswith("global batch 64: run fp32 8 x 8")
+    assert large.startswith("global batch 128: run fp32 8 x 16")
+    assert failed.startswith("global batch 256: no recommendation: nothing to recommend")
+
+
+def test_many_problems_get_one_line():
+    """Thirty seeds are no thirty lines."""
+    (line,) = ending(launches([config(1000, seed=seed) for seed in range(30)], rounds=1))
+    assert (
+        line == "no recommendation: 30 training problems, which differ in seed; choose one, such as --where 'seed == 0'"
+    )
 
 
 def test_json_is_strict_whatever_the_values():

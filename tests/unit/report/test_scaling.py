@@ -1,7 +1,10 @@
 """Planted scaling gives its efficiency and its exposed communication."""
 
+from itertools import combinations
+
 import pytest
 
+from bench.report.plot_scaling import draw_scaling
 from bench.report.scaling import exposed_communication, scaling_curves
 from tests.planted import config, launches
 
@@ -21,6 +24,35 @@ def test_efficiency_is_speed_per_rank_against_the_fewest_ranks():
     (curve,) = scaling_curves(rows)
     assert [point.world_size for point in curve.points] == [1, 2, 4]
     assert [point.efficiency for point in curve.points] == [1, pytest.approx(0.9), pytest.approx(0.75)]
+
+
+def test_how_gradients_are_exchanged_makes_no_curve_of_its_own():
+    """The fastest way of each world size stands for it."""
+    rows = launches(
+        [
+            config(speed, world_size=ranks, gradient_sync=sync)
+            for ranks, sync, speed in ((1, "last", 1000), (2, "last", 1900), (2, "every", 1500))
+        ],
+        sd=0,
+        drift=0,
+    )
+    (curve,) = scaling_curves(rows)
+    assert [point.efficiency for point in curve.points] == [1, pytest.approx(0.95)]
+
+
+def test_efficiencies_at_the_ends_of_close_curves_are_written_apart():
+    """Two modes that end at nearly one speed: no text lies on another."""
+    modes = {"bf16": 1.0, "fp16": 0.99, "tf32": 0.98}
+    configs = [
+        config(1000 * ranks * share, world_size=ranks, amp_mode=mode)
+        for mode, share in modes.items()
+        for ranks in (1, 2)
+    ]
+    figure = draw_scaling(launches(configs, sd=0, drift=0))
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+    assert len(boxes) == 3
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
 
 
 def test_one_world_size_has_no_curve():

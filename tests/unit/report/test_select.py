@@ -7,8 +7,8 @@ import pytest
 
 from bench.errors import BenchError, StorageError
 from bench.record.journal import Journal
-from bench.record.store import write_part
-from bench.report.select import load_results, rows_of, select_table
+from bench.record.store import rebuild_tables, write_part
+from bench.report.select import load_results, rows_of, select_table, select_updates
 from tests.strategies import failed_row, ok_row, quickstart_rows, write_results
 
 
@@ -55,6 +55,40 @@ def test_an_unfinished_sweep_is_read_from_its_journal(tmp_path):
         for row in (ok_row(), failed_row(trial_id="b" * 12)):
             journal.append({"kind": "launch", **write_part(tmp_path, row, []).journal_fields()})
     assert [row["outcome"] for row in select_table([tmp_path]).to_pylist()] == ["ok", "oom"]
+
+
+def record(journal, folder, row, kind="launch"):
+    """Store a launch, and say so in the journal."""
+    key = {name: row[name] for name in ("trial_id", "round", "attempt")}
+    info = write_part(folder, row, [{"update": 0, "phase": "timed", "seconds": 0.5 + row["attempt"]}])
+    journal.append({"kind": kind, **key, **info.journal_fields()})
+    return info
+
+
+def test_table_that_the_journal_has_outrun_is_not_read(tmp_path):
+    """A sweep was extended and killed before it made its tables anew: what finished since is shown, not left out."""
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        first = record(journal, tmp_path, ok_row(trial_id="a" * 12))
+        rebuild_tables(tmp_path, [first])
+        assert select_table([tmp_path]).column("trial_id").to_pylist() == ["a" * 12]
+        assert select_updates(tmp_path).column("seconds").to_pylist() == [0.5]
+        record(journal, tmp_path, ok_row(trial_id="b" * 12))
+        record(journal, tmp_path, ok_row(trial_id="a" * 12, attempt=1))
+    assert select_table([tmp_path]).column("attempt").to_pylist() == [1, 0]
+    assert select_updates(tmp_path).column("seconds").to_pylist() == [1.5, 0.5]
+
+
+def test_part_that_was_found_damaged_is_not_asked_for_again(tmp_path):
+    """While its launch is run again, the others can be seen."""
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        bad = record(journal, tmp_path, ok_row(trial_id="a" * 12))
+        record(journal, tmp_path, ok_row(trial_id="b" * 12))
+        (tmp_path / bad.part).write_bytes(b"")
+        with pytest.raises(StorageError, match="damaged"):
+            select_table([tmp_path])
+        key = {"trial_id": "a" * 12, "round": 0, "attempt": 0}
+        journal.append({"kind": "damaged", **key, "part": bad.part, "reason": "tested"})
+    assert select_table([tmp_path]).column("trial_id").to_pylist() == ["b" * 12]
 
 
 def test_what_holds_no_results_is_named(tmp_path):

@@ -85,6 +85,14 @@ def test_flags_are_shown_when_there_are_any():
     assert "flags" not in render(table(ok_row()))
 
 
+def test_utilisation_is_shown_where_a_peak_is_known():
+    """A CPU has no such column; a GPU's says what it is a share of."""
+    text = render(table(ok_row(model_flops=1e12, peak_flops_per_s_bf16=1e12), ok_row()), width=100)
+    assert " mfu " in text
+    assert "mfu: model FLOP/s" in text
+    assert "mfu" not in render(table(ok_row()), width=100)
+
+
 def test_colour_only_where_asked():
     """Plain text has no escape codes; coloured text says the same."""
     plain = render(table(*quickstart_rows()), width=80)

@@ -63,6 +63,13 @@ def test_usable_gpu_is_what_auto_means(machine: Any) -> None:
     assert machine_facts({"auto", "cpu"}) == MachineFacts("cuda", 3, True)
 
 
+def test_uuids_are_torchs_in_its_order(machine: Any) -> None:
+    """Whoever looks for a rank's GPU elsewhere needs no guess about the order."""
+    gpus = [{"uuid": "GPU-b"}, {"uuid": None}, {"uuid": "GPU-a"}]
+    machine(A100, torch_says(3, "12.4") | {"gpus": gpus})
+    assert machine_facts({"cuda"}).gpu_uuids == ("GPU-b", None, "GPU-a")
+
+
 def test_gpu_that_only_torch_knows_is_used_when_asked_for(machine: Any) -> None:
     """NVML may be missing in a container that has a GPU all the same."""
     machine(NOBODY, torch_says(1, "12.4"))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bench.errors import LockedError
+from bench.run import lock
 from bench.run.lock import hold
 from bench.run.process_table import identify
 
@@ -89,3 +90,21 @@ def test_kernel_s_lock_holds_although_the_lease_was_deleted(tmp_path: Path) -> N
             pass
         with pytest.raises(LockedError):
             lock.check()
+
+
+def test_lease_of_a_process_that_died_before_it_wrote_its_name_is_taken_over(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F25: killed between making the lease and writing it; the next sweep waits a moment instead of refusing."""
+    monkeypatch.setattr(lock, "_UNWRITTEN_S", 0.3)
+    (path.parent / LEASE).touch()
+    with hold(path):
+        assert json.loads((path.parent / LEASE).read_text())["pid"] == os.getpid()
+
+
+def test_lease_that_is_written_while_it_is_looked_at_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty lease may be that of a sweep which begins just now."""
+    (path.parent / LEASE).touch()
+    monkeypatch.setattr(lock.time, "sleep", lambda seconds: lease(path))
+    with pytest.raises(LockedError, match=f"process {os.getpid()} on"), hold(path):
+        pass

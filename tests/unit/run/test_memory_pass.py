@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from bench.measure.cpu import CpuDevice
+from bench.measure.reductions import Reductions
 from bench.run.protocol import _witness
 
 
@@ -21,8 +22,9 @@ def test_witness_knows_old_gradients_and_does_not_hold_them() -> None:
     lasting = 4 * (16 * 16 + 16)  # bytes of the parameters, and so of the gradients and of each moment
     steps = 2 * 4
     gradients = [weakref.ref(parameter.grad) for parameter in model.parameters()]
-    with _witness(SimpleNamespace(model=model, optimizer=optimizer, device=CpuDevice())) as witness:
-        assert witness.live_bytes == 4 * lasting + steps
+    bench = SimpleNamespace(model=model, optimizer=optimizer, device=CpuDevice(), reductions=Reductions())
+    with _witness(bench) as witness:
+        assert witness.storages.live_bytes == 4 * lasting + steps
         optimizer.zero_grad(set_to_none=True)
         assert [gradient() for gradient in gradients] == [None, None]
-        assert witness.live_bytes == 3 * lasting + steps
+        assert witness.storages.live_bytes == 3 * lasting + steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from bench.run.ranks import Ranks
+from bench.run.timed_columns import timing_of
 from benchmarks.simulate import correlated_noise
 from tests.planted_launch import Seconds, planted, row_of
 
@@ -132,6 +134,7 @@ def test_noise_beyond_the_preset_is_flagged() -> None:
 def test_more_memory_in_the_timed_part_than_in_the_memory_pass_is_flagged_and_reported() -> None:
     """The larger of the two is the row's."""
     bench, device = planted({"preset": "quick"}, nothing, noisy(0.1, 0.001))
+    held = device.allocator.allocated
     counted = 0
 
     def update_s(update: int) -> float:
@@ -148,7 +151,8 @@ def test_more_memory_in_the_timed_part_than_in_the_memory_pass_is_flagged_and_re
     row, _, _ = row_of(bench)
     assert counted > 35
     assert row["flags"] == ["mem_unstable"]
-    assert row["peak_allocated_bytes"] == 5000
+    assert row["peak_allocated_bytes"] == held + 5000
+    assert row["peak_phase"] is None, "the memory pass did not reach it, so nothing is known of it"
 
 
 LONG: dict[str, Any] = {"global_batch_size": 128, "accumulation_steps": 64, "micro_batch_size": 2}
@@ -209,3 +213,16 @@ def test_streamed_windows_are_shortened_too() -> None:
     row, updates, _ = row_of(bench)
     assert {update["sequences"] for update in updates if update["phase"] == "timed"} == {2 * 9}
     assert row["valid_tokens_per_s"] == pytest.approx(128 * 16 / 65.6)
+
+
+def test_edges_of_the_timed_part_hold_all_of_it_and_nothing_else() -> None:
+    """What telemetry is held against: the planted clock from the first segment's begin to the last one's end."""
+    bench, device = planted({"warmup_updates": 2, "updates": 10}, nothing, lambda _: 0.5)
+    device.now_s = 100.0
+    row, _, observed = row_of(bench)
+    timing = timing_of(observed)
+    before = sum(len(list(observed.samples(name))) for name in ("first", "memory", "quality", "warmup"))
+    assert timing["timed_from_s"] == pytest.approx(100.0 + 0.5 * before)
+    assert timing["timed_to_s"] - timing["timed_from_s"] == pytest.approx(row["timed_s"])
+    assert timing["pid"] == os.getpid()
+    assert timing["reserved_bytes"] == list(observed.part("timed"))[-1].peaks.reserved_bytes

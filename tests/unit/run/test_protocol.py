@@ -10,11 +10,13 @@ import torch
 
 from bench.loop import NoObserver
 from bench.measure.cpu import CpuDevice
+from bench.run.heartbeat import Beat
 from bench.run.protocol import Observations, run_protocol
 from bench.run.quality import validation_loss
 from bench.run.rank_columns import doubts, measured_columns, train_losses, update_rows, why_invalid
 from bench.run.ranks import Ranks
 from bench.run.trial_file import TrialFile
+from bench.run.watchdog import LaunchLimits, Watchdog
 from bench.run.workbench import Workbench, build_workbench
 from bench.sweep.fields import MeasureSpec, TrialConfig
 from tests.loops import Bomb
@@ -108,7 +110,7 @@ def test_validation_loss_is_of_the_parameters_the_quality_update_starts_from() -
 
 
 def test_loss_curve_does_not_depend_on_the_warm_up() -> None:
-    """Warm-up updates are real updates of the one trajectory: nothing is undone, nothing is extra.
+    """Case 45: warm-up updates are real updates of the one trajectory: nothing is undone, nothing is extra.
 
     https://github.com/pytorch/torchtitan/pull/4382
     """
@@ -146,7 +148,7 @@ def test_validation_loss_is_the_mean_over_every_held_out_token() -> None:
 
 
 def test_memory_pass_starts_after_an_applied_update() -> None:
-    """fp16 whose first update overflows tries again, so that the optimizer's state exists when memory is read.
+    """Case 44: fp16 whose first update overflows tries again, so that the optimizer's state exists when memory is read.
 
     https://github.com/verl-project/verl/pull/1349
     """
@@ -178,6 +180,17 @@ def test_skips_in_the_timed_part_are_counted_apart() -> None:
     assert why_invalid(bench, observed, train_losses(bench, observed)) is None
 
 
+def test_timed_part_without_an_applied_update_makes_the_launch_invalid() -> None:
+    """F14: every update was skipped, so their time is not that of training; one applied update is enough."""
+    bench = build({"warmup_updates": 0, "updates": 2, "quality_updates": 0}, amp_mode="fp16")
+    bench.loop.sync.model = Bomb(bench.model, 9, 11)
+    observed = run_protocol(bench)
+    losses = train_losses(bench, observed)
+    assert [sample.result for sample in observed.samples("timed")] == ["skipped", "skipped"]
+    assert why_invalid(bench, observed, losses) == "no update of the timed part was applied"
+    assert measured_columns(bench, observed, losses)["updates_applied"] == 0
+
+
 def test_loss_that_is_not_finite_makes_the_launch_invalid() -> None:
     """https://github.com/PrimeIntellect-ai/prime-rl/pull/1961"""
     bench = build({"warmup_updates": 0, "updates": 2, "quality_updates": 0})
@@ -203,6 +216,30 @@ def test_window_modes_feed_the_same_window_of_full_rows(mode: str) -> None:
     rows = update_rows(observed := run_protocol(bench), train_losses(bench, observed))
     assert [row["valid_tokens"] == 4 * 16 for row in rows] == [update == 2 for update in range(6)]
     assert [row["micro_batches"] for row in rows] == [2] * 6
+
+
+def test_long_validation_is_no_hang() -> None:
+    """Every micro-batch of it is a sign of life to the watchdog; here each takes 50 s of a counted clock."""
+    bench, now_s = build({"quality_updates": 0}), 0.0
+    watchdog = Watchdog(LaunchLimits(start_s=120.0, total_s=1e9, stall_s=60.0), now_s)
+    last = Beat("data", 4, -1, now_s, 10, 8)
+    assert watchdog.look({0: last}, now_s) is None
+    loss_sum = bench.loop.loss_sum
+
+    def beat(phase: str) -> None:
+        nonlocal last
+        last = Beat(phase, 4, -1, now_s, last.beats + 1, 8)
+
+    def slow(model: torch.nn.Module, micro_batch: Any) -> torch.Tensor:
+        nonlocal now_s
+        now_s += 50.0
+        assert watchdog.look({0: last}, now_s) is None
+        return loss_sum(model, micro_batch)
+
+    bench.beat, bench.loop.loss_sum = beat, slow
+    validation_loss(bench)
+    assert now_s > 60.0, "all in all longer than the stall limit"
+    assert last.phase == "data", "it is over"
 
 
 def test_evaluation_runs_in_evaluation_mode_without_gradients() -> None:

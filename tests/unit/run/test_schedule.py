@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.run.schedule import owed_launches
+from bench.run.schedule import owed_launches, places
 from bench.sweep.fields import TrialConfig
 from bench.sweep.trial import Trial
 
@@ -33,6 +33,20 @@ def test_every_round_is_one_complete_pass_in_an_order_of_its_own() -> None:
     assert all(sorted(order) == [trial.trial_id for trial in TRIALS] for order in orders)
     assert len({tuple(order) for order in orders}) == 3
     assert [launch.round for launch in owed] == sorted(launch.round for launch in owed)
+
+
+def test_alternating_rounds_run_there_and_back_again() -> None:
+    """AB BA AB BA: each comes first equally often, and a steady drift falls on both alike."""
+    order = [(place.point, place.round, place.order) for place in places(TRIALS[:2], 4, "alternating")]
+    one, other = TRIALS[:2]
+    assert [point for point, _, _ in order] == [one, other, other, one, one, other, other, one]
+    assert [(number, place) for _, number, place in order] == [(k // 2, k % 2) for k in range(8)]
+
+
+def test_a_shuffled_order_is_that_of_every_version() -> None:
+    """A folder that an older version began goes on in its order."""
+    order = [place.point.trial_id[-1] for place in places(TRIALS, 2)]
+    assert "".join(order) == "5423107620147563"
 
 
 @given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 2))))

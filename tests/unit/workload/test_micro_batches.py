@@ -123,3 +123,10 @@ def test_moving_keeps_the_counts() -> None:
     moved = micro_batch.to("meta")
     assert moved.inputs.device.type == moved.targets.device.type == "meta"
     assert (moved.sequences, moved.valid_targets, moved.token_slots, moved.unit_sum) == (1, 3, 3, 3.0)
+
+
+def test_moving_to_where_it_is_gives_back_the_same() -> None:
+    """On a CPU nothing is made anew for each micro-batch; elsewhere it is."""
+    (moved,) = cut_window(window_of([4]), 1, 1, 0, "ragged", 8)
+    assert moved.to(torch.device("cpu")) is moved
+    assert moved.to(torch.device("meta")).inputs.device.type == "meta"

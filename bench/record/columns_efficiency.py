@@ -1,0 +1,107 @@
+"""Columns of FLOPs, and of the share of a peak that they reach."""
+
+from __future__ import annotations
+
+from bench.record.column_types import Column, Kind, Rule
+
+
+def _efficiency(
+    name: str, unit: str | None, rule: Rule, sentence: str, kind: Kind = "float64", source: str | None = None
+) -> Column:
+    return Column(name, kind, unit, "efficiency", rule, sentence, source)
+
+
+EFFICIENCY: tuple[Column, ...] = (
+    _efficiency(
+        "token_pairs",
+        "token pair",
+        "sum",
+        "Sum over the token slots of the timed part of the width of their row: what the cost of attention grows with.",
+        "int64",
+    ),
+    _efficiency(
+        "model_flops",
+        "FLOP",
+        "sum",
+        "FLOPs that forward and backward of the timed part need, each computed once, all ranks.",
+    ),
+    _efficiency(
+        "hardware_flops",
+        "FLOP",
+        "sum",
+        "model_flops and what activation checkpointing computes again, all ranks.",
+    ),
+    _efficiency(
+        "flops_formula_version",
+        None,
+        "same",
+        "Version and convention of all FLOP counts of the row; see method.md.",
+        "string",
+    ),
+    _efficiency(
+        "model_flops_per_token",
+        "FLOP/token",
+        "derived",
+        "model_flops / token_slots: forward and backward of one element fed, padding included; null unless the outcome "
+        "is ok.",
+    ),
+    _efficiency(
+        "model_flops_per_s_per_gpu",
+        "FLOP/second",
+        "derived",
+        "model_flops_per_token x token_slots_per_s_per_gpu (per rank on a CPU): padding is computed too; null unless "
+        "the outcome is ok.",
+    ),
+    _efficiency(
+        "peak_flops_per_s_bf16",
+        "FLOP/second",
+        "same",
+        "Dense bf16 peak of the GPU by its data sheet; null on a CPU and for a GPU whose peak is not known.",
+    ),
+    _efficiency(
+        "peak_flops_per_s_mode",
+        "FLOP/second",
+        "same",
+        "Dense peak of the GPU in the precision that the trial multiplies matrices in; null where it is not known.",
+    ),
+    _efficiency(
+        "mfu",
+        "ratio",
+        "derived",
+        "Model FLOPs utilisation: model_flops_per_s_per_gpu / peak_flops_per_s_bf16, whatever the AMP mode.",
+    ),
+    _efficiency(
+        "hfu",
+        "ratio",
+        "derived",
+        "Hardware FLOPs utilisation: mfu x hardware_flops / model_flops; above mfu with activation checkpointing.",
+    ),
+    _efficiency(
+        "mode_peak_share",
+        "ratio",
+        "derived",
+        "model_flops_per_s_per_gpu / peak_flops_per_s_mode: of what the mode may.",
+    ),
+    _efficiency(
+        "matmul_ceiling_flops_per_s_per_rank",
+        "FLOP/second",
+        "per_rank",
+        "Fastest large matrix product that bench env --calibrate measured on every rank's device, in the trial's "
+        "precision, with this torch and number of threads; null where there is no such calibration.",
+        "list<float64>",
+        "matmul_ceiling_flops_per_s",
+    ),
+    _efficiency(
+        "matmul_ceiling_flops_per_s",
+        "FLOP/second",
+        "derived",
+        "Smallest of matmul_ceiling_flops_per_s_per_rank; null unless every rank's device was calibrated.",
+    ),
+    _efficiency(
+        "matmul_ceiling_share",
+        "ratio",
+        "derived",
+        "model_flops_per_s_per_gpu / matmul_ceiling_flops_per_s: of what this very device was seen to reach.",
+    ),
+)
+"""Efficiency: FLOPs of the timed part, peaks and ceilings of one device, and their ratios."""

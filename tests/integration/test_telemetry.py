@@ -1,0 +1,166 @@
+"""A sweep on a GPU that is made up: the real driver and the real poller, ranks and NVML in a script."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from bench.measure import nvml
+from bench.measure.nvml_watch import GpuWatch
+from bench.run.driver import run_sweep
+from bench.run.launch import LaunchEnd
+from bench.run.telemetry import Telemetry
+from bench.sweep.expand import MachineFacts
+from tests.fake_nvml import GIB, OWN_PID, FakeGpu, FakeNvml
+from tests.integration import trivial
+
+_TICK_S = 0.02
+_SAMPLES = 200
+
+
+@pytest.fixture(autouse=True)
+def not_hung() -> Iterator[None]:
+    """Forget before and after that NVML ever hung in this process."""
+    nvml.hung.clear()
+    yield
+    nvml.hung.clear()
+
+
+class GpuLauncher(trivial.InstantLauncher):
+    """Let the poller take its samples, then answer as a rank on the GPU does."""
+
+    def __init__(self, watch: GpuWatch, processes: Callable[[int], list[tuple[int, int]]]) -> None:
+        super().__init__(self.answer)
+        self._watch = watch
+        self._processes = processes
+        self.running = False
+
+    def listed(self) -> list[tuple[int, int]]:
+        """List who computes on the GPU now."""
+        return self._processes(len(self.launched)) if self.running else []
+
+    def run(self, *arguments: Any, **options: Any) -> LaunchEnd:
+        """Run a launch."""
+        self.running = True
+        deadline = time.monotonic() + 60
+        while len(self._samples()) < _SAMPLES and not self._watch.problem and time.monotonic() < deadline:
+            time.sleep(0.005)
+        end = super().run(*arguments, **options)
+        self.running = False
+        return replace(end, pids=(OWN_PID,))
+
+    def answer(self, folder: Path, rank: int) -> dict[str, Any]:
+        """Say when the timed part was: among the samples, 0.02 s of the made-up clock a reading."""
+        document = trivial.answer_of(folder, rank) | {"outcome": "ok", "reason": None, "error_text": None}
+        columns = {"gpu_uuid": "GPU-a", "valid_tokens": 1000, "timed_s": 1.0, "flags": []}
+        samples = self._samples()
+        if samples:
+            more_s = 0.0 if len(samples) >= _SAMPLES else 60.0  # it goes on where the polling ended
+            edges = {"timed_from_s": samples[2].monotonic_s, "timed_to_s": samples[-2].monotonic_s + more_s}
+            document["timing"] = {"pid": OWN_PID, **edges, "reserved_bytes": 8 * GIB}
+        return document | {"columns": columns, "rank": rank}
+
+    def _samples(self) -> Any:
+        tracks = self._watch.tracks()
+        return tracks[0].samples if tracks else ()
+
+
+def sweep_on_gpu(
+    folder: Path,
+    processes: Callable[[int], list[tuple[int, int]]] = lambda launch: [(OWN_PID, 9 * GIB)],
+    call_limit_s: float = 30.0,
+    **gpu: Any,
+) -> tuple[GpuLauncher, list[dict[str, Any]]]:
+    """Run a sweep of one trial in one round; give the launcher and every launch's row."""
+    ticks = itertools.count()
+
+    def clock() -> float:
+        return next(ticks) * _TICK_S
+
+    launchers: list[GpuLauncher] = []
+    fake = FakeGpu(
+        processes=lambda s: launchers[0].listed(),
+        used_bytes=lambda s: GIB + sum(count for _, count in launchers[0].listed()),
+        **gpu,
+    )
+    watch = GpuWatch(FakeNvml([fake], clock), clock, period_s=0.001, call_limit_s=call_limit_s)
+    launchers.append(GpuLauncher(watch, processes))
+    progress = trivial.Quiet()
+    facts = MachineFacts("cuda", 1, gpu_uuids=("GPU-a",))
+    sweep = trivial.sweep_of({"seed": [0]}, {"device": "cuda"})
+    telemetry = Telemetry(facts.gpu_uuids, watch, cool_down_s=0.0)
+    run_sweep(sweep, folder, facts, progress, launcher=launchers[0], telemetry=telemetry)
+    return launchers[0], [dict(row) for row in progress.rows]
+
+
+def test_energy_and_health_of_a_launch_are_in_its_row(tmp_path: Path) -> None:
+    """From the poller through the driver into the table: 300 W is 300 J a second, over all tokens of the timed part."""
+    _, (row,) = sweep_on_gpu(tmp_path / "results")
+    assert row["flags"] == []
+    assert row["power_w_mean"] == 300.0
+    assert row["telemetry_samples"] >= _SAMPLES - 5
+    assert row["joules_per_gpu"] > 300.0 * 5
+    assert row["joules_per_valid_token"] == row["joules_per_gpu"] / 1000
+    assert (row["outside_torch_bytes"], row["outside_torch_method"]) == (GIB, "process")
+    assert (row["foreign_processes"], row["driver_version"]) == (0, "550.54.15")
+    table = pd.read_parquet(io.BytesIO((tmp_path / "results" / "results.parquet").read_bytes()))
+    assert table["joules_per_gpu"].tolist() == [row["joules_per_gpu"]]
+
+
+def test_stranger_on_the_gpu_makes_the_launch_run_once_more(tmp_path: Path) -> None:
+    """F36: a process that computes there meanwhile is found, and the second launch is the one in the table."""
+
+    def processes(launch: int) -> list[tuple[int, int]]:
+        return [(OWN_PID, 9 * GIB)] + ([(99, GIB)] if launch == 0 else [])
+
+    launcher, rows = sweep_on_gpu(tmp_path / "results", processes)
+    assert [row["flags"] for row in rows] == [["gpu_shared"], []]
+    assert [row["foreign_processes"] for row in rows] == [1, 0]
+    assert len(launcher.launched) == 2
+    table = pd.read_parquet(io.BytesIO((tmp_path / "results" / "results.parquet").read_bytes()))
+    assert table["attempt"].tolist() == [1]
+
+
+def test_stranger_that_stays_is_not_waited_for(tmp_path: Path) -> None:
+    """Twice at most."""
+    _, rows = sweep_on_gpu(tmp_path / "results", lambda launch: [(OWN_PID, GIB), (99, GIB)])
+    assert [row["flags"] for row in rows] == [["gpu_shared"], ["gpu_shared"]]
+
+
+def test_sweep_goes_on_when_the_library_hangs(tmp_path: Path) -> None:
+    """F26: what was told is kept, the row says why the rest is missing."""
+    never = threading.Event()
+
+    def power_mw(s: float) -> int | None:
+        return 300_000 if s < 10 else None if never.wait(60) else 0
+
+    _, (row,) = sweep_on_gpu(tmp_path / "results", call_limit_s=0.5, power_mw=power_mw)
+    never.set()
+    assert row["outcome"] == "ok"
+    assert row["flags"] == ["nvml_missing"]
+    assert "does not answer" in row["telemetry_problem"]
+
+
+def test_sweep_on_a_cpu_has_no_telemetry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is asked, nothing is flagged, the columns are null."""
+
+    def asked(self: GpuWatch, *arguments: Any) -> None:
+        raise AssertionError("NVML was asked")
+
+    monkeypatch.setattr(GpuWatch, "__init__", asked)
+    trivial.run(trivial.sweep_of({"seed": [0]}), tmp_path / "results")
+    (row,) = trivial.facts_of(tmp_path / "results", "flags", "telemetry_samples", "telemetry_problem").to_dict(
+        "records"
+    )
+    assert list(row["flags"]) == []
+    assert pd.isna(row["telemetry_samples"])
+    assert pd.isna(row["telemetry_problem"])

@@ -1,0 +1,35 @@
+"""Every promise of docs/reliability.md has a guard that was taken away once to see that a test misses it.
+
+`python -m tests.mutations` takes them away again; here only that its table still fits the source.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.mutations.table import MUTATIONS, WITHOUT_A_MUTATION, Mutation
+from tests.rules.test_reliability import ROWS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("fault", ROWS)
+def test_every_fault_has_a_guard_that_is_missed_or_a_reason_why_not(fault: str) -> None:
+    """Never both, so that a reason goes when it no longer holds."""
+    assert (fault in {mutation.fault for mutation in MUTATIONS}) != (fault in WITHOUT_A_MUTATION)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: f"{mutation.fault} {mutation.words}")
+def test_guard_stands_where_the_table_says_and_its_tests_are_in_the_row(mutation: Mutation) -> None:
+    """Once, so that what is taken away is what is meant; the page names each test that misses it."""
+    for file, guard, without in mutation.edits():
+        text = (ROOT / "bench" / file).read_text()
+        assert text.count(guard) == 1, f"the guard moved: {guard!r}"
+        assert without != guard
+    for test in mutation.tests:
+        file, name = re.fullmatch(r"([\w/]+\.py)::(\w+)(?:\[.*\])?", test).groups()  # type: ignore[union-attr]
+        assert re.search(rf"^def {name}\b", (ROOT / "tests" / file).read_text(), flags=re.MULTILINE), test
+        assert f"`{file}::{name}`" in ROWS[mutation.fault], f"the row of {mutation.fault} does not name {test}"

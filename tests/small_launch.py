@@ -1,0 +1,41 @@
+"""A launch of a nano model in this process, on the CPU, with the columns a rank would report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.measure.cpu import CpuDevice
+from bench.run.protocol import run_protocol
+from bench.run.rank_columns import facts_before, measured_columns, train_losses
+from bench.run.ranks import Ranks
+from bench.run.trial_file import TrialFile
+from bench.run.workbench import Workbench, build_workbench
+from bench.sweep.fields import MeasureSpec, TrialConfig
+
+
+def build(
+    micro_batch_size: int = 2, accumulation_steps: int = 2, measure: dict[str, Any] | None = None, **config: Any
+) -> Workbench:
+    """Build a nano trial on one rank: one timed update after the memory pass, unless asked otherwise."""
+    trial = TrialConfig.model_validate(
+        {
+            "device": "cpu",
+            "model": {"preset": "gpt2-nano"},
+            "data": {"synthetic": {"documents": 300, "mean_tokens": 40}, "rows": "packed"},
+            "seq_len": 32,
+            "global_batch_size": micro_batch_size * accumulation_steps,
+            "micro_batch_size": micro_batch_size,
+            "accumulation_steps": accumulation_steps,
+            "optimizer": {"name": "adamw", "lr": 0.01, "beta1": 0.9, "beta2": 0.95},
+            **config,
+        }
+    )
+    spec = MeasureSpec.model_validate({"warmup_updates": 0, "updates": 1, "quality_updates": 0, **(measure or {})})
+    return build_workbench(TrialFile("s", "0" * 12, 0, 0, 0, trial, spec, 1, ()), Ranks(0, 1, None), CpuDevice(), [])
+
+
+def columns_of(bench: Workbench) -> dict[str, Any]:
+    """Run the launch; give what its rank reports."""
+    facts = facts_before(bench)
+    observed = run_protocol(bench)
+    return facts | measured_columns(bench, observed, train_losses(bench, observed))

@@ -1,0 +1,78 @@
+"""A launch as telemetry sees it, in a script: looked at before it, polled ten times a second, timed in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.measure.nvml_watch import GpuWatch
+from bench.measure.telemetry import GpuTrack
+from bench.measure.telemetry_summary import Health
+from bench.run.launch import LaunchEnd
+from bench.run.outcome import RankEnd
+from bench.run.telemetry import Telemetry
+from tests.fake_nvml import GIB, OWN_PID, FakeGpu, FakeNvml, ScriptClock
+
+TIMED_S = (2.0, 8.0)
+END_S = 9.0
+RESERVED_BYTES = 8 * GIB
+
+
+def play(
+    gpus: Sequence[FakeGpu],
+    *,
+    refused: Mapping[str, tuple[float, int]] | None = None,
+    timed_s: tuple[float, float] | None = TIMED_S,
+    call_limit_s: float = 10.0,
+    own_pids: Sequence[int] = (OWN_PID,),
+    uuids: Sequence[str] | None = None,
+) -> Health:
+    """Play one launch whose ranks have one GPU each, and give what a row gets of it."""
+    clock = ScriptClock()
+    nvml = FakeNvml(list(gpus), clock, refused or {})
+    watch = GpuWatch(nvml, clock, call_limit_s=call_limit_s, init_limit_s=call_limit_s)
+    telemetry = Telemetry([gpu.uuid for gpu in gpus] if uuids is None else uuids, Stepped(watch, clock))
+    with telemetry.watching("cuda", len(gpus)) as launch:
+        pass
+    health = launch.health(end_of(gpus, own_pids, timed_s))
+    telemetry.close()
+    return health
+
+
+def end_of(
+    gpus: Sequence[FakeGpu], pids: Sequence[int], timed_s: tuple[float, float] | None, **timing: Any
+) -> LaunchEnd:
+    """Say how the ranks of a launch ended."""
+    ends = []
+    for rank, gpu in enumerate(gpus):
+        document: dict[str, Any] = {"outcome": "ok", "columns": {"gpu_uuid": gpu.uuid}}
+        if timed_s is not None:
+            edges = {"timed_from_s": timed_s[0], "timed_to_s": timed_s[1], "reserved_bytes": RESERVED_BYTES}
+            document["timing"] = {"pid": pids[rank] if rank < len(pids) else None, **edges, **timing}
+        ends.append(RankEnd(rank, 0, document, None))
+    return LaunchEnd(tuple(ends), None, END_S, pids=tuple(pids))
+
+
+class Stepped(GpuWatch):
+    """Poll on the script's clock, all at once, in place of in the background."""
+
+    def __init__(self, watch: GpuWatch, clock: ScriptClock) -> None:
+        self.__dict__ = watch.__dict__
+        self._script = clock
+        self.stopped = 0
+
+    def choose(self, uuids: Sequence[str]) -> None:
+        """Begin the script anew with each launch."""
+        self._script.now_s = 0.0
+        super().choose(uuids)
+
+    def start(self) -> None:
+        """Play the launch to its end."""
+        for tenth in range(round(END_S * 10) + 1):
+            self._script.now_s = tenth / 10
+            self.poll_once(is_full=tenth % 2 == 0)
+
+    def stop(self) -> list[GpuTrack]:
+        """Note it."""
+        self.stopped += 1
+        return super().stop()

@@ -1,0 +1,80 @@
+"""The driver's ladder: a rank is asked to end, then made to. Real processes, short times."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.synchronize
+import signal
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
+
+import pytest
+
+from bench.run import ending
+
+
+def deaf(ready: multiprocessing.synchronize.Event) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    ready.set()
+    while True:
+        time.sleep(1)
+
+
+def polite(ready: multiprocessing.synchronize.Event) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        ready.set()
+        while True:
+            time.sleep(1)
+    except KeyboardInterrupt:
+        raise SystemExit(3) from None
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., BaseProcess]]:
+    """Start a process that behaves so; the ladder's patience is short."""
+    monkeypatch.setattr(ending, "LADDER", tuple((number, min(s, 0.3)) for number, s in ending.LADDER[:2]) + LAST)
+    context = multiprocessing.get_context("spawn")
+    started = []
+
+    def begin(behave: Callable[..., None]) -> BaseProcess:
+        ready = context.Event()
+        process = context.Process(target=behave, args=(ready,))
+        process.start()
+        started.append(process)
+        assert ready.wait(60)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.join(60)
+
+
+LAST = ending.LADDER[2:]
+
+
+@pytest.mark.slow
+def test_process_deaf_to_all_but_sigkill_is_ended_and_reaped(start: Callable[..., BaseProcess]) -> None:
+    """F9: the last rung cannot be ignored."""
+    process = start(deaf)
+    ending.end_ranks({0: process})
+    assert process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_process_that_listens_ends_by_itself(start: Callable[..., BaseProcess]) -> None:
+    """It is asked first, so that it can flush what it has."""
+    process = start(polite)
+    ending.end_ranks({0: process})
+    assert process.exitcode == 3
+
+
+@pytest.mark.slow
+def test_in_a_hurry_nothing_is_asked(start: Callable[..., BaseProcess]) -> None:
+    """Only SIGKILL is left."""
+    process = start(polite)
+    ending.end_ranks({0: process}, hurry=lambda: True)
+    assert process.exitcode == -signal.SIGKILL

@@ -1,0 +1,96 @@
+"""Kept proofs are used again only as they were written; a disk that refuses them ends the sweep by name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.check.lines import Line
+from bench.errors import StorageError
+from bench.record.fault_points import install
+from bench.run.launch import LaunchEnd, Launcher
+from bench.run.outcome import RankEnd
+from bench.run.paths import SweepPaths
+from bench.run.proofs import Proofs
+from bench.sweep.expand import expand
+from bench.sweep.trial import Trial
+from tests.integration import trivial
+
+
+class ProvingLauncher(Launcher):
+    """Answer at once that the weighting is proved, with one and the same error, and count how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def run(self, paths: Any, ranks: Any, *_: Any, **__: Any) -> LaunchEnd:
+        self.asked += 1
+        lines = [Line("weighting", "PASS", 3.25e-17, "made up").as_row()]
+        ends = tuple(RankEnd(rank, 0, {"outcome": "ok", "lines": lines}, None) for rank in ranks)
+        return LaunchEnd(ends, None, 0.01)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> SweepPaths:
+    paths = SweepPaths(tmp_path / "results")
+    paths.folder.mkdir()
+    return paths
+
+
+@pytest.fixture(scope="module")
+def trial() -> Trial:
+    (trial,) = expand(trivial.sweep_of({"seed": [0]}), trivial.CPU)
+    assert isinstance(trial, Trial)
+    return trial
+
+
+def test_kept_proof_is_not_made_again(paths: SweepPaths, trial: Trial) -> None:
+    """The file alone is enough for the columns."""
+    launcher = ProvingLauncher()
+    columns = Proofs(paths, launcher).for_trial(trial)
+    assert Proofs(paths, launcher).for_trial(trial) == columns
+    assert columns["proof_error"] == 3.25e-17
+    assert launcher.asked == 1
+
+
+def test_no_flipped_bit_of_kept_proofs_becomes_a_column(paths: SweepPaths, trial: Trial) -> None:
+    """Where the file is not what was written, the proof is made again; three hundred seeded bits."""
+    launcher = ProvingLauncher()
+    columns = Proofs(paths, launcher).for_trial(trial)
+    whole, chance = paths.proofs.read_bytes(), random.Random(3)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        paths.proofs.write_bytes(damaged)
+        assert Proofs(paths, launcher).for_trial(trial) == columns
+    assert launcher.asked > 200
+
+
+@pytest.mark.parametrize("point", ["file.write", "file.fsync", "file.rename"])
+def test_proof_that_cannot_be_kept_ends_the_sweep_by_name(paths: SweepPaths, trial: Trial, point: str) -> None:
+    """A full disk is exit 4 with the path, not a traceback; what was kept before stays as it was."""
+
+    def full(reached: str) -> None:
+        if reached == point:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    install(full)
+    try:
+        with pytest.raises(StorageError, match=r"proofs\.json: cannot be written .*No space left"):
+            Proofs(paths, ProvingLauncher()).for_trial(trial)
+    finally:
+        install(None)
+    assert list(paths.folder.glob("*.json")) == []
+
+
+def test_folder_that_takes_no_proof_ends_the_sweep_by_name(paths: SweepPaths, trial: Trial) -> None:
+    """The launch's own folder cannot be made."""
+    (paths.folder / "logs").write_text("a file in the way")
+    with pytest.raises(StorageError, match=r"logs/proof-.* cannot be made"):
+        Proofs(paths, ProvingLauncher()).for_trial(trial)
