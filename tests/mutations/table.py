@@ -1,0 +1,721 @@
+"""For each fault of docs/reliability.md the guards behind its promise, and the tests that must miss each of them.
+
+A mutation takes one guard away. `guard` stands exactly once in `file`, which a rule in tests/rules checks; whoever
+changes the guard changes it here too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """Take one guard away."""
+
+    fault: str
+    """Row of docs/reliability.md that promises what the guard gives."""
+    words: str
+    """What is left when the guard is gone."""
+    file: str
+    """Where the guard is, below bench/."""
+    guard: str
+    without: str
+    tests: tuple[str, ...]
+    """What must then fail, below tests/."""
+    also: tuple[tuple[str, str, str], ...] = ()
+    """Second lines of defence, which would do alone: file, guard and what is left of each, taken away with it."""
+
+    def edits(self) -> tuple[tuple[str, str, str], ...]:
+        """List every file, guard and what is left of it."""
+        return ((self.file, self.guard, self.without), *self.also)
+
+
+OUTCOMES = "integration/test_outcomes.py::"
+FAULT_ROW = OUTCOMES + "test_fault_becomes_a_row_with_outcome_and_phase_and_the_sweep_goes_on"
+OUT_OF_MEMORY = (
+    "unit/run/test_out_of_memory.py::test_error_is_out_of_memory_by_class_first_and_then_by_a_short_list_of_messages"
+)
+HANGS = "integration/test_hangs.py::"
+STORAGE = "integration/test_storage.py::"
+DAMAGE = "integration/test_damage.py::"
+LIMITS = "integration/test_limits.py::"
+KILLS = "integration/test_kills.py::"
+SYSCALLS = "integration/test_syscalls.py::"
+NUISANCES = "integration/test_nuisances.py::"
+RESUME = "integration/test_resume.py::"
+GOLDEN = "integration/test_golden_folders.py::"
+
+MUTATIONS = (
+    # How a launch ends
+    Mutation(
+        "F1",
+        "torch's own error of that name counts as any other",
+        "run/out_of_memory.py",
+        "    if _OOM_CLASSES.intersection(class_names):\n        return",
+        "    if False:\n        return",
+        (OUT_OF_MEMORY,),
+    ),
+    Mutation(
+        "F1",
+        "what CUDA and its libraries say of memory is not read",
+        "run/out_of_memory.py",
+        "    if any(pattern.search(text) for pattern in _DEVICE_OOM_TEXTS)",
+        "    if False and any(pattern.search(text) for pattern in _DEVICE_OOM_TEXTS)",
+        (OUT_OF_MEMORY,),
+    ),
+    Mutation(
+        "F1",
+        "what the kernel refuses is no lack of memory",
+        "run/out_of_memory.py",
+        'return "oom" if device == "cpu" else "oom_host"',
+        'return "failed"',
+        (OUTCOMES + "test_memory_limit_of_the_process_is_oom_on_a_cpu",),
+    ),
+    Mutation(
+        "F2",
+        "a rank that a signal ended has merely left",
+        "run/outcome.py",
+        "    if killed:\n",
+        "    if False:\n",
+        (OUTCOMES + "test_killed_launch_names_the_signal_and_the_micro_batch",),
+    ),
+    Mutation(
+        "F2",
+        "the kernel's killer is met as often as any failure",
+        "run/schedule.py",
+        "_ATTEMPTS_AFTER_SIGKILL = 2",
+        "_ATTEMPTS_AFTER_SIGKILL = 3",
+        ("unit/run/test_schedule.py::test_launch_that_was_killed_by_the_kernel_is_retried_once_at_most",),
+    ),
+    Mutation(
+        "F3",
+        "the rank whose connection broke is the cause",
+        "run/outcome.py",
+        "    causes = [end for end in told if not _is_secondary(end)]",
+        "    causes = sorted(told, key=lambda end: end.rank)[:1]",
+        (OUTCOMES + "test_oom_on_one_rank_names_that_rank_and_ends_the_other",),
+    ),
+    Mutation(
+        "F3",
+        "peers of a rank that ended badly are waited for",
+        "run/under_way.py",
+        "if now_s - bad_since > _PEER_GRACE_S:",
+        "if now_s - bad_since > 600 * _PEER_GRACE_S:",
+        (HANGS + "test_peer_of_a_failed_rank_is_not_waited_for",),
+    ),
+    Mutation(
+        "F4",
+        "the peer that complained is the cause",
+        "run/outcome.py",
+        '_SECONDARY = re.compile(r"Connection',
+        '_SECONDARY = re.compile(r"Xonnection',
+        (OUTCOMES + "test_killed_rank_of_two_is_named_and_its_peer_ended",),
+    ),
+    Mutation(
+        "F5",
+        "nobody looks whether the server died",
+        "run/launch.py",
+        "if launch.stopped is None and _died(servers, launch.processes):",
+        "if False and _died(servers, launch.processes):",
+        (HANGS + "test_death_of_the_fork_server_is_a_killed_launch_and_the_next_trial_gets_a_new_server",),
+    ),
+    Mutation(
+        "F6",
+        "processes outlive their parent",
+        "run/process.py",
+        "    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
+        "",
+        (
+            HANGS + "test_nothing_is_left_2_s_after_the_driver_is_killed_with_all_ranks_inside_a_collective",
+            RESUME + "test_no_process_is_left_after_the_driver_is_killed",
+        ),
+    ),
+    Mutation(
+        "F6",
+        "a launch that a dead driver left is not settled",
+        "run/recording.py",
+        "        for record in self.history.abandoned():\n",
+        "        for record in ():\n",
+        (KILLS + "test_sweep_killed_at_each_visit_of_a_point_ends_as_if_undisturbed",),
+    ),
+    Mutation(
+        "F7",
+        "no rank is ever called silent",
+        "run/watchdog.py",
+        "        if not silent:\n",
+        "        if True:\n",
+        ("unit/run/test_watchdog.py::test_silence_is_a_hang_of_the_rank_that_got_least_far",),
+    ),
+    Mutation(
+        "F7",
+        "a hanging rank is not asked where it is",
+        "run/under_way.py",
+        "            dump_stacks(alive)\n",
+        "",
+        (HANGS + "test_rank_without_progress_is_a_hang_of_that_rank_and_its_stack_is_kept[sleep]",),
+    ),
+    Mutation(
+        "F8",
+        "what a rank prints is a sign of life",
+        "run/under_way.py",
+        "return {rank: read_beat(self.paths.heartbeat(rank)) for rank in ranks}",
+        "return {\n"
+        "            rank: beat and type(beat)(**{**vars(beat), 'monotonic_s': printed_s})\n"
+        "            for rank in ranks for beat in [read_beat(self.paths.heartbeat(rank))]\n"
+        "            for printed_s in [time.monotonic() - time.time() + self.paths.rank_log(rank).stat().st_mtime]\n"
+        "        }",
+        (HANGS + "test_rank_without_progress_is_a_hang_of_that_rank_and_its_stack_is_kept[chatter]",),
+    ),
+    Mutation(
+        "F9",
+        "the ladder has no SIGKILL",
+        "run/ending.py",
+        "(signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))",
+        "(signal.SIGTERM, 5.0))",
+        ("unit/run/test_ending.py::test_process_deaf_to_all_but_sigkill_is_ended_and_reaped",),
+    ),
+    Mutation(
+        "F9",
+        "nothing is ended at the end of a launch",
+        "run/launch.py",
+        "            launch.end()\n            self._clear_up()\n",
+        "            pass\n",
+        (HANGS + "test_rank_deaf_to_all_but_sigkill_is_ended_and_the_next_trial_runs",),
+    ),
+    Mutation(
+        "F10",
+        "a rank that left without a word is no cause",
+        "run/outcome.py",
+        "    silent = [end for end in by_themselves if end.document is None]\n",
+        "    silent: list[RankEnd] = []\n",
+        (OUTCOMES + "test_rank_that_leaves_early_is_named_not_its_peer",),
+    ),
+    Mutation(
+        "F11",
+        "class and text of an error are not kept",
+        "run/worker.py",
+        "        document |= _describe(error, device, heartbeat)\n",
+        '        document |= {"outcome": "failed", "reason": "failed", "phase": heartbeat.phase}\n',
+        (OUTCOMES + "test_error_is_kept_with_class_text_and_traceback_of_every_rank[forward:3]",),
+    ),
+    Mutation(
+        "F11",
+        "what a rank printed last is not read",
+        "run/outcome.py",
+        'said = f"; it last said: {end.last_line}" if end.last_line else ""',
+        'said = ""',
+        (OUTCOMES + "test_error_at_import_is_failed_with_its_last_words",),
+    ),
+    Mutation(
+        "F12",
+        "exit 0 alone is ok",
+        "run/outcome.py",
+        "unfinished = [end for end in ends if end.document is None or end.exit_code != 0]",
+        "unfinished = [end for end in ends if end.exit_code != 0]",
+        ("unit/run/test_outcome.py::test_ok_needs_exit_zero_and_a_result_of_every_rank",),
+    ),
+    Mutation(
+        "F12",
+        "a result alone is ok",
+        "run/outcome.py",
+        "unfinished = [end for end in ends if end.document is None or end.exit_code != 0]",
+        "unfinished = [end for end in ends if end.document is None]",
+        ("unit/run/test_outcome.py::test_ok_needs_exit_zero_and_a_result_of_every_rank",),
+    ),
+    Mutation(
+        "F12",
+        "sys.exit of a trial is not an error",
+        "run/worker.py",
+        "    except BaseException as error:  # user code",
+        "    except Exception as error:  # user code",
+        (OUTCOMES + "test_sys_exit_of_a_trial_is_its_error",),
+    ),
+    Mutation(
+        "F13",
+        "any loss will do",
+        "run/rank_columns.py",
+        "loss is not None and not math.isfinite(loss)",
+        "loss is not None and False",
+        ("unit/run/test_protocol.py::test_loss_that_is_not_finite_makes_the_launch_invalid",),
+    ),
+    Mutation(
+        "F14",
+        "skipped updates count as applied",
+        "run/rank_columns.py",
+        '"updates_applied": sum(sample.result == "applied" for sample in samples)',
+        '"updates_applied": len(samples)',
+        ("unit/run/test_protocol.py::test_skips_in_the_timed_part_are_counted_apart",),
+    ),
+    Mutation(
+        "F14",
+        "a timed part of nothing but skips is ok",
+        "run/rank_columns.py",
+        '    if samples and not any(sample.result == "applied" for sample in samples):\n',
+        "    if False:\n",
+        ("unit/run/test_protocol.py::test_timed_part_without_an_applied_update_makes_the_launch_invalid",),
+    ),
+    # Signals to the driver
+    Mutation(
+        "F15",
+        "Ctrl-C ends the driver where it stands",
+        "run/interrupts.py",
+        "_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)",
+        "_ENDING = (signal.SIGTERM, signal.SIGHUP)",
+        (RESUME + "test_interrupted_sweep_keeps_what_is_finished_says_so_and_resumes",),
+    ),
+    Mutation(
+        "F15",
+        "a second Ctrl-C waits as the first",
+        "run/interrupts.py",
+        "            self.hurry = True\n",
+        "            pass\n",
+        (HANGS + "test_second_ctrl_c_ends_at_once_with_a_deaf_rank",),
+    ),
+    Mutation(
+        "F16",
+        "SIGTERM ends the driver where it stands",
+        "run/interrupts.py",
+        "_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)",
+        "_ENDING = (signal.SIGINT, signal.SIGHUP)",
+        (RESUME + "test_interrupted_sweep_keeps_what_is_finished_says_so_and_resumes",),
+    ),
+    Mutation(
+        "F16",
+        "SIGHUP ends a sweep under nohup",
+        "run/interrupts.py",
+        "            if signal.getsignal(number) is not signal.SIG_IGN:\n",
+        "            if True:\n",
+        ("unit/run/test_interrupts.py::test_signal_that_was_ignored_from_the_start_stays_ignored",),
+    ),
+    Mutation(
+        "F17",
+        "ranks go on while the driver is stopped",
+        "run/under_way.py",
+        "            signal_group(process, signal.SIGSTOP)\n",
+        "            pass\n",
+        (HANGS + "test_ctrl_z_stops_the_ranks_too_and_the_row_says_so",),
+    ),
+    Mutation(
+        "F17",
+        "the pause counts for the limits",
+        "run/watchdog.py",
+        "        self._excused_s += seconds\n",
+        "",
+        ("unit/run/test_watchdog.py::test_time_in_which_everything_was_stopped_counts_for_no_limit",),
+    ),
+    # The record
+    Mutation(
+        "F18",
+        "the line that names a part comes before the part",
+        "run/recording.py",
+        "        part = write_part(self._paths.folder, row, updates)\n",
+        "        part = write_part(self._paths.folder, row, updates)\n"
+        "        for name in (part.part, part.updates_part):\n"
+        "            (self._paths.folder / name).rename(self._paths.folder / f'{name}.late')\n",
+        (KILLS + "test_sweep_killed_at_each_visit_of_a_point_ends_as_if_undisturbed[launch.recorded]",),
+    ),
+    Mutation(
+        "F18",
+        "a launch that ended is not looked up before it runs",
+        "run/history.py",
+        "                self._running.pop(_attempt_of(record), None)\n",
+        "",
+        (KILLS + "test_sweep_killed_at_each_visit_of_a_point_ends_as_if_undisturbed[journal.fsync]",),
+    ),
+    Mutation(
+        "F18",
+        "a killed driver's lease without content refuses its successor",
+        "run/lock.py",
+        "is None and _age_s(path) < _UNWRITTEN_S:\n            time.sleep(0.1)",
+        "is None and _age_s(path) < _UNWRITTEN_S:\n            raise _locked(path, None)",
+        (SYSCALLS + "test_driver_disturbed_at_each_call_ends_as_if_undisturbed[killed]",),
+    ),
+    Mutation(
+        "F19",
+        "a torn last line is followed by the next",
+        "record/journal.py",
+        "                os.ftruncate(self._descriptor, self._size)\n                os.fsync(self._descriptor)\n",
+        "                pass\n",
+        (DAMAGE + "test_journal_cut_at_any_byte_resumes_to_the_same_end",),
+    ),
+    Mutation(
+        "F19",
+        "the checksum of a line is not compared",
+        "record/journal.py",
+        'return record if isinstance(record, dict) and encode_line(record) == line + b"\\n" else None',
+        "return record if isinstance(record, dict) else None",
+        (DAMAGE + "test_damaged_line_stops_the_sweep_by_number_and_repair_keeps_all_others",),
+    ),
+    Mutation(
+        "F20",
+        "the hash of a part is not compared",
+        "record/store.py",
+        "    if hashlib.sha256(content).hexdigest() != sha256:\n",
+        "    if False:\n",
+        (
+            DAMAGE + "test_truncated_part_is_named_and_its_launch_runs_again",
+            DAMAGE + "test_thousand_bit_flips_of_parts_are_all_found_and_only_their_launches_run_again",
+            DAMAGE + "test_every_truncation_of_a_part_is_found_where_it_is_read[part]",
+        ),
+    ),
+    Mutation(
+        "F20",
+        "a resume does not look at the parts",
+        "run/recording.py",
+        "                verify_part(self._paths.folder, PartInfo.from_journal(launch))\n",
+        "                pass\n",
+        (DAMAGE + "test_truncated_part_is_named_and_its_launch_runs_again",),
+    ),
+    Mutation(
+        "F20",
+        "the digest of a table is not compared",
+        "record/parquet_file.py",
+        '    if metadata.get(_DIGEST_KEY, b"").decode() != digest:\n',
+        "    if False:\n",
+        ("unit/record/test_store.py::test_values_changed_behind_a_valid_file_are_found",),
+    ),
+    Mutation(
+        "F20",
+        "neither the digest of a table nor the checksums of its pages are compared",
+        "record/parquet_file.py",
+        '    if metadata.get(_DIGEST_KEY, b"").decode() != digest:\n',
+        "    if False:\n",
+        (DAMAGE + "test_thousand_bit_flips_of_the_tables_give_no_other_value",),
+        (("record/parquet_file.py", "page_checksum_verification=True", "page_checksum_verification=False"),),
+    ),
+    Mutation(
+        "F20",
+        "kept proofs are not checked",
+        "run/proofs.py",
+        'return known if is_ours and document["sha256"] == _digest(known) else {}',
+        "return known if is_ours else {}",
+        ("unit/run/test_proofs.py::test_no_flipped_bit_of_kept_proofs_becomes_a_column",),
+    ),
+    Mutation(
+        "F21",
+        "a refusal is a traceback",
+        "record/atomic.py",
+        'raise storage_error(path, f"cannot be written ({len(contents[path]):,} bytes needed)", error) from error\n',
+        "raise\n",
+        (STORAGE + "test_refused_write_ends_the_sweep_with_the_path_and_the_next_run_goes_on[file.write-28]",),
+    ),
+    Mutation(
+        "F21",
+        "a rank without room has failed",
+        "run/recording.py",
+        "    _refuse_full_disk(end)\n",
+        "",
+        (STORAGE + "test_rank_that_could_not_write_says_nothing_about_its_trial",),
+    ),
+    Mutation(
+        "F21",
+        "what was written of a refused line stays",
+        "record/journal.py",
+        "            with contextlib.suppress(OSError):\n                os.ftruncate(self._descriptor, self._size)\n",
+        "",
+        ("unit/record/test_journal.py::test_a_refused_write_leaves_the_journal_as_it_was",),
+    ),
+    Mutation(
+        "F22",
+        "a file is not made durable",
+        "record/atomic.py",
+        "                os.fsync(stream.fileno())\n",
+        "",
+        (SYSCALLS + "test_driver_asks_the_kernel_to_make_everything_durable",),
+    ),
+    Mutation(
+        "F22",
+        "a folder is not made durable",
+        "record/atomic.py",
+        "        sync_folder(folder)\n",
+        "",
+        (SYSCALLS + "test_driver_asks_the_kernel_to_make_everything_durable",),
+    ),
+    Mutation(
+        "F22",
+        "a line of the journal is not made durable",
+        "record/journal.py",
+        '            reach("journal.fsync")\n            os.fsync(self._descriptor)\n',
+        '            reach("journal.fsync")\n',
+        (SYSCALLS + "test_driver_asks_the_kernel_to_make_everything_durable",),
+    ),
+    Mutation(
+        "F22",
+        "a refused fsync is overlooked",
+        "record/atomic.py",
+        "                os.fsync(stream.fileno())\n",
+        "                with contextlib.suppress(OSError):\n                    os.fsync(stream.fileno())\n",
+        (SYSCALLS + "test_driver_disturbed_at_each_call_ends_as_if_undisturbed[refused]",),
+    ),
+    Mutation(
+        "F23",
+        "the folder is made again where it was",
+        "run/lock.py",
+        "        if not self._path.parent.is_dir():\n",
+        "        if False:\n",
+        (STORAGE + "test_folder_that_vanishes_ends_the_sweep_and_is_not_made_anew",),
+    ),
+    Mutation(
+        "F23",
+        "a folder that cannot be written is found out by a traceback",
+        "run/lock.py",
+        "OSError as error:\n        raise _not_writable(path, error) from error\n    try:\n        _flock",
+        "ZeroDivisionError as error:\n        raise _not_writable(path, error) from error\n    try:\n        _flock",
+        (STORAGE + "test_folder_that_cannot_be_written_is_refused_before_the_first_launch",),
+    ),
+    Mutation(
+        "F24",
+        "nobody is refused",
+        "run/lock.py",
+        "_flock(descriptor, path, lease_path)\n        lease = _new_lease()\n        _take(lease_path, lease)\n",
+        "lease = _new_lease()\n        lease_path.write_text(json.dumps(asdict(lease)))\n",
+        (
+            STORAGE + "test_of_twenty_sweeps_at_once_exactly_one_runs",
+            "unit/run/test_lock.py::test_second_holder_is_refused_by_name_and_the_first_is_not_harmed",
+        ),
+    ),
+    Mutation(
+        "F25",
+        "a lease holds whoever made it",
+        "run/lock.py",
+        "    return is_alive(ProcessId(lease.pid, lease.start_ticks, lease.boot_id))\n",
+        "    return True\n",
+        ("unit/run/test_lock.py::test_lease_of_the_dead_is_taken_over",),
+    ),
+    Mutation(
+        "F25",
+        "a number that was given again is the same process",
+        "run/process_table.py",
+        'return fields[0] != "Z" and process.start_ticks in (None, int(fields[19]))',
+        'return fields[0] != "Z"',
+        ("unit/run/test_lock.py::test_lease_of_the_dead_is_taken_over",),
+    ),
+    Mutation(
+        "F25",
+        "a process of an earlier boot may live",
+        "run/process_table.py",
+        "if process.boot_id != boot_id() or not fields:",
+        "if not fields:",
+        ("unit/run/test_lock.py::test_lease_of_the_dead_is_taken_over",),
+    ),
+    # The machine
+    Mutation(
+        "F26",
+        "missing bindings end the sweep",
+        "measure/nvml.py",
+        'except ImportError:\n        return NvmlReport(problem="the Python package nvidia-ml-py is not installed")\n',
+        "except ZeroDivisionError:\n        raise\n",
+        ("unit/measure/test_nvml.py::test_missing_bindings_are_said",),
+    ),
+    Mutation(
+        "F26",
+        "a library that hangs is waited for",
+        "measure/time_limit.py",
+        "self._answers.get(timeout=limit_s)",
+        "self._answers.get()",
+        ("unit/measure/test_nvml.py::test_library_that_hangs_is_given_up",),
+    ),
+    Mutation(
+        "F27",
+        "a GPU that is not there is looked for later",
+        "run/environment.py",
+        "    if fault is not None:\n        raise EnvironmentFault(fault)\n",
+        "",
+        ("unit/run/test_environment.py::test_cuda_without_a_gpu_says_why",),
+    ),
+    Mutation(
+        "F28",
+        "nobody compares the clocks",
+        "run/recorded_launches.py",
+        "        if abs(_clocks() - clocks) > _CLOCK_STEP_S:\n",
+        "        if False:\n",
+        (NUISANCES + "test_clock_that_is_set_during_a_launch_is_flagged_and_moves_no_duration",),
+    ),
+    Mutation(
+        "F28",
+        "a duration comes from the wall clock",
+        "run/launch.py",
+        "        started_s = time.monotonic()\n",
+        "        started_s = time.time() - time.time() + time.monotonic()\n",
+        ("rules/test_reliability.py::test_no_duration_comes_from_the_wall_clock",),
+    ),
+    Mutation(
+        "F29",
+        "ranks meet where the environment says",
+        "run/ranks.py",
+        "            store=dist.FileStore(str(rendezvous.absolute()), world_size),  # type: ignore[attr-defined]\n",
+        "",
+        (NUISANCES + "test_port_and_address_in_the_environment_are_not_inherited",),
+    ),
+    Mutation(
+        "F29",
+        "there is no start limit",
+        "run/watchdog.py",
+        "            if elapsed_s > limits.start_s:\n",
+        "            if False:\n",
+        (
+            NUISANCES + "test_rank_whose_peer_never_joins_times_out_at_the_start",
+            "unit/run/test_watchdog.py::test_start_limit_holds_until_every_rank_ended_an_update",
+        ),
+    ),
+    Mutation(
+        "F30",
+        "rows of other conditions are mixed",
+        "run/folder.py",
+        "    if differing:\n",
+        "    if False:\n",
+        (STORAGE + "test_changed_measure_is_refused_with_the_differing_key_and_changed_limits_are_not",),
+    ),
+    Mutation(
+        "F30",
+        "a running sweep loses its folder to --fresh",
+        "run/folder.py",
+        "    with hold(SweepPaths(folder).lock):\n        stamp",
+        "    if True:\n        stamp",
+        (STORAGE + "test_fresh_does_not_take_a_folder_from_a_running_sweep",),
+    ),
+    Mutation(
+        "F31",
+        "a newer file is read as if it were ours",
+        "record/parquet_file.py",
+        "    if version > SCHEMA_VERSION:\n",
+        "    if False:\n",
+        (GOLDEN + "test_frozen_folder_is_refused_by_a_version_that_is_older_than_it",),
+    ),
+    Mutation(
+        "F31",
+        "a newer folder is written to",
+        "run/folder.py",
+        '    if old["schema_version"] > SCHEMA_VERSION:\n',
+        "    if False:\n",
+        (
+            STORAGE + "test_folder_of_a_newer_schema_is_refused_and_of_an_older_one_is_read",
+            GOLDEN + "test_frozen_folder_is_refused_by_a_version_that_is_older_than_it",
+        ),
+    ),
+    Mutation(
+        "F31",
+        "a column that an older version lacks is a fault",
+        "record/parquet_file.py",
+        "table.column(field.name).cast(field.type) if field.name in present else pa.nulls(len(table), field.type)",
+        "table.column(field.name).cast(field.type)",
+        (GOLDEN + "test_frozen_folder_is_shown_as_it_was_written", GOLDEN + "test_frozen_folder_is_gone_on_with"),
+    ),
+    Mutation(
+        "F32",
+        "a log grows without end",
+        "run/under_way.py",
+        "                cap_log(self.paths.rank_log(rank))\n",
+        "                pass\n",
+        (NUISANCES + "test_log_without_end_is_cut_back_to_its_cap",),
+    ),
+    Mutation(
+        "F32",
+        "a reader that went away ends the sweep",
+        "cli/progress.py",
+        "        except OSError:\n            self.quiet = True\n",
+        "        except ZeroDivisionError:\n            self.quiet = True\n",
+        (NUISANCES + "test_sweep_goes_on_when_nobody_reads_what_it_says",),
+    ),
+    Mutation(
+        "F33",
+        "a lack of processes is a traceback",
+        "run/start_guards.py",
+        "        elif number in (errno.EAGAIN, errno.ENOMEM):\n",
+        "        elif number in (errno.ENOMEM,):\n",
+        (LIMITS + "test_without_a_process_left_the_limit_is_named_whatever_could_not_start",),
+    ),
+    Mutation(
+        "F33",
+        "a lack of threads is a traceback",
+        "measure/time_limit.py",
+        "        except RuntimeError as error:\n",
+        "        except ZeroDivisionError as error:\n",
+        (LIMITS + "test_without_a_process_left_the_limit_is_named_whatever_could_not_start",),
+    ),
+    Mutation(
+        "F33",
+        "a lack of file descriptors is a traceback",
+        "run/start_guards.py",
+        "        if number in (errno.EMFILE, errno.ENFILE):\n",
+        "        if number in (errno.ENFILE,):\n",
+        (LIMITS + "test_without_a_file_descriptor_left_the_limit_is_named",),
+    ),
+    Mutation(
+        "F33",
+        "a disk without inodes is called full",
+        "record/atomic.py",
+        "            if disk.f_files > 0 and disk.f_favail == 0:\n",
+        "            if False:\n",
+        (LIMITS + "test_without_an_inode_left_the_disk_is_not_called_full",),
+    ),
+    Mutation(
+        "F34",
+        "memory that is not back is not waited for",
+        "run/gpu_release.py",
+        "        if not left:\n",
+        "        if True:\n",
+        ("unit/run/test_gpu_release.py::test_memory_that_stays_stops_the_sweep_and_names_process_and_gpu",),
+    ),
+    Mutation(
+        "F35",
+        "what a rank left is not ended with its launch",
+        "run/launch.py",
+        "        kill_with_token(self.token, servers, among=descendants(os.getpid()))\n",
+        "",
+        (HANGS + "test_what_a_rank_left_in_a_session_of_its_own_is_ended_with_its_launch",),
+    ),
+    Mutation(
+        "F35",
+        "what a dead driver's rank left is not ended by the next sweep",
+        "run/recording.py",
+        '            killed = kill_with_token(record["token"])\n',
+        "            killed: list[int] = []\n",
+        (HANGS + "test_stragglers_of_a_killed_driver_are_ended_by_the_next_sweep",),
+    ),
+    Mutation(
+        "F36",
+        "a disturbed launch is not run again",
+        "run/schedule.py",
+        "_ATTEMPTS_WHEN_SHARED = 2",
+        "_ATTEMPTS_WHEN_SHARED = 1",
+        (NUISANCES + "test_launch_during_which_others_used_the_gpu_is_run_once_more",),
+    ),
+    Mutation(
+        "F36",
+        "a disturbed launch teaches about memory",
+        "run/pruning.py",
+        '        if "gpu_shared" in launch.get("flags", ()):\n            return\n',
+        "",
+        ("unit/run/test_pruning.py::test_error_while_others_used_the_gpu_teaches_nothing",),
+    ),
+    Mutation(
+        "F37",
+        "ranks meet at an address made of the folder's name",
+        "run/ranks.py",
+        "            store=dist.FileStore(str(rendezvous.absolute()), world_size),  # type: ignore[attr-defined]\n",
+        '            init_method=f"file://{rendezvous}",\n',
+        (OUTCOMES + "test_ranks_meet_in_a_folder_with_a_relative_and_odd_name",),
+    ),
+    Mutation(
+        "F38",
+        "what fails again is run again at once",
+        "run/driver.py",
+        "            retry_failed = False  # what fails again is left to the next run: a sweep never loops\n",
+        "",
+        (STORAGE + "test_trial_that_fails_every_time_is_not_run_for_ever",),
+    ),
+    Mutation(
+        "F38",
+        "there is no last attempt",
+        "run/schedule.py",
+        "ATTEMPTS_AT_MOST = 3\n",
+        "ATTEMPTS_AT_MOST = 1000\n",
+        (STORAGE + "test_trial_that_fails_every_time_is_not_run_for_ever",),
+    ),
+)
+"""Every guard that is known to be missed, by fault."""
+
+WITHOUT_A_MUTATION: dict[str, str] = {}
+"""Fault to the reason why none of its guards can be taken away in a test without a GPU; none at present."""
