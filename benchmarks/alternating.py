@@ -5,8 +5,11 @@ inside the time. Each turn ends with a wait for the device. What a process as a 
 measures that in whole launches. Prints ln(seconds of the bare loop / ours) of every block of turns, as JSON: on the
 clock and on the processor.
 
+With `told`, each turn is announced in a line, ours or bare, and begins when a line is answered: so whoever started this
+can do in our turns what the driver of a sweep does while a launch runs.
+
 Run: python -m benchmarks.alternating MODEL SEQ_LEN MICRO_BATCH_SIZE ACCUMULATION_STEPS WARMUP_UPDATES BLOCKS TURNS
-     UPDATES [DEVICE]
+     UPDATES [DEVICE] [told]
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ def build(
 def main() -> None:
     """Take turns."""
     torch.set_num_threads(1)
-    model, *numbers = [argument for argument in sys.argv[1:] if argument not in ("cpu", "cuda")]
+    model, *numbers = [argument for argument in sys.argv[1:] if argument not in ("cpu", "cuda", "told")]
     device = "cuda" if "cuda" in sys.argv else "cpu"
     seq_len, micro_batch_size, accumulation_steps, warmup_updates, blocks, turns, updates = map(int, numbers)
     all_updates = warmup_updates + blocks * turns * updates
@@ -76,6 +79,9 @@ def main() -> None:
         seconds = np.zeros((blocks, 2, 2))  # block, ours or theirs, clock or processor
         for turn in range(blocks * turns):
             for side, run in ((0, ours), (1, theirs)) if turn % 2 else ((1, theirs), (0, ours)):
+                if "told" in sys.argv:
+                    print("bare" if side else "ours", flush=True)
+                    sys.stdin.readline()
                 clock, processor = time.perf_counter(), time.thread_time()
                 run(warmup_updates + turn * updates, updates)
                 bench.device.synchronise()

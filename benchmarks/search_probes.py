@@ -1,8 +1,8 @@
 """How many probes the search for the largest micro-batch takes, and whether it finds it, up to 256.
 
 Every limit from none to all, under a planted capacity, for several shapes of memory over micro-batch size; then real
-launches whose device claims a capacity between the measured peaks of 41 and 42 sequences. Goal: exact, at most 7
-probes.
+launches whose device claims a capacity of which 41 sequences leave the headroom free and 42 do not. Exact is what the
+rows say by `fits`. Goal: exact, at most 7 probes.
 
 Run: python -m benchmarks.search_probes [--quick]
 """
@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from bench.record.fit import HEADROOM
 from bench.run.driver import run_sweep
 from bench.run.launch import Launcher
 from bench.sweep.check import check_document
@@ -25,19 +26,11 @@ from bench.sweep.expand import MachineFacts
 from bench.sweep.trial import Sweep
 from benchmarks.figures import Figure
 from benchmarks.harness import Quiet, parser, run
-from tests.unit.run.test_search import ALL, bent, floored, rounded, search, straight
+from tests.unit.run.test_search import bent, floored, planted_limits, rounded, straight
 
 PROBES = 7
 LIMIT = 41
 _FACTS = MachineFacts("cpu", 0)
-
-
-def planted(peak: Callable[[int], int]) -> Iterator[tuple[bool, int]]:
-    """Search for every limit; whether the answer is exact, and how many probes it took."""
-    for limit in range(len(ALL) + 1):
-        capacity = (peak(limit) + peak(limit + 1)) // 2
-        found, tried = search([ALL], lambda size, most=capacity: peak(size) <= most, peak, capacity)  # type: ignore[misc]
-        yield found == max((size for size in ALL if peak(size) <= capacity), default=None), len(tried)
 
 
 def sweep_of(micro_batch_size: Any) -> Sweep:
@@ -73,16 +66,17 @@ def launched(folder: Path) -> tuple[int, int]:
         return pd.read_parquet(folder / name / "results.parquet").set_index("micro_batch_size")
 
     peaks = rows_of("peaks", [LIMIT, LIMIT + 1])["peak_allocated_bytes"]
-    faults.write_text(f"capacity:1:bytes={int(peaks[LIMIT] + peaks[LIMIT + 1]) // 2}")
+    middle = int(peaks[LIMIT] + peaks[LIMIT + 1]) // 2
+    faults.write_text(f"capacity:1:bytes={int(middle / (1 - HEADROOM))}")
     rows = rows_of("search", {"max": 256})
-    return int(rows.index[rows["outcome"] == "ok"].max()), len(rows)
+    return int(rows.index[rows["fits"].eq(True)].max()), len(rows)
 
 
 def figures(options: argparse.Namespace) -> Iterator[Figure]:
     """Search."""
     del options
     for peak in (straight, rounded, floored, bent):
-        found = list(planted(peak))
+        found = list(planted_limits(peak))
         right = sum(is_exact for is_exact, _ in found) / len(found)
         most = max(probes for _, probes in found)
         yield Figure("", f"limits from 0 to 256 found exactly, memory {peak.__name__}", right, at_least=1.0)

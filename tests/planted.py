@@ -13,6 +13,8 @@ from tests.strategies import failed_row, ok_row
 
 TOKENS = 163_840
 MIB = 1024**2
+PROVEN = {"proof": "PASS", "host_peak_rss_bytes": 400 * MIB, "device_capacity_bytes": 16 * 1024 * MIB}
+"""What a launch on a CPU has that is proven and fits."""
 
 
 def config(speed: float | None, **changes: Any) -> dict[str, Any]:

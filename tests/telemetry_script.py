@@ -60,6 +60,8 @@ class Stepped(GpuWatch):
         self.__dict__ = watch.__dict__
         self._script = clock
         self.stopped = 0
+        self.is_asleep = False
+        """Whether the launch ends before the first sample."""
 
     def choose(self, uuids: Sequence[str]) -> None:
         """Begin the script anew with each launch."""
@@ -68,7 +70,7 @@ class Stepped(GpuWatch):
 
     def start(self) -> None:
         """Play the launch to its end."""
-        for tenth in range(round(END_S * 10) + 1):
+        for tenth in range(0 if self.is_asleep else round(END_S * 10) + 1):
             self._script.now_s = tenth / 10
             self.poll_once(is_full=tenth % 2 == 0)
 

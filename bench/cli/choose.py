@@ -29,6 +29,8 @@ class Choice:
     """The settings as columns of the results."""
     name: str
     """What tables call it: AMP mode, micro-batch x accumulation steps, and whatever else tells it apart."""
+    names: frozenset[str]
+    """All that it is called: the shortest that tells it apart, and what the tables of the results print."""
 
 
 def choices_of(source: Path, device: str | None) -> list[Choice]:
@@ -41,17 +43,23 @@ def choices_of(source: Path, device: str | None) -> list[Choice]:
     Raises:
         BenchError: It is none of these, or holds what this version cannot read.
     """
-    configs = _of_sweep(source, device) if source.suffix in (".yaml", ".yml") else _of_results(source, device)
+    is_file = source.suffix in (".yaml", ".yml")
+    named = [(config, ()) for config in _of_sweep(source, device)] if is_file else _of_results(source, device)
     from bench.report.points import extra_axes, name_of
     from bench.run.config_columns import config_columns
     from bench.sweep.trial import trial_id
 
-    by_id = {trial_id(config): config for config in configs}
+    by_id: dict[str, TrialConfig] = {}
+    printed: dict[str, list[str]] = {}
+    for config, names in named:
+        by_id[trial_id(config)] = config
+        printed.setdefault(trial_id(config), []).extend(names)
     rows = [config_columns(config) for config in by_id.values()]
     extra = extra_axes(rows)
+    short = [name_of(row, extra) for row in rows]
     return [
-        Choice(name, config, row | {"trial_id": name}, name_of(row, extra))
-        for (name, config), row in zip(by_id.items(), rows, strict=True)
+        Choice(trial, config, row | {"trial_id": trial}, name, frozenset((name, *printed[trial])))
+        for (trial, config), row, name in zip(by_id.items(), rows, short, strict=True)
     ]
 
 
@@ -95,7 +103,7 @@ def _found(text: str, choices: Sequence[Choice]) -> list[Choice]:
     from bench.record.columns import COLUMN_BY_NAME
     from bench.report.where import parse_condition
 
-    named = [one for one in choices if one.name == text.strip()]
+    named = [one for one in choices if text.strip() in one.names]
     if named:
         return named
     if _TRIAL_ID.fullmatch(text.strip()):
@@ -117,26 +125,28 @@ def _listed(choices: Sequence[Choice], most: int = 8) -> str:
     return "; ".join(f"{one.name} ({one.trial_id})" for one in choices[:most]) + more or "none"
 
 
-def _of_results(source: Path, device: str | None) -> list[TrialConfig]:
-    """Read the settings of every trial that could run where these results come from."""
-    from pydantic import ValidationError
-
+def _of_results(source: Path, device: str | None) -> list[tuple[TrialConfig, Sequence[str]]]:
+    """Read the settings of every trial that could run where these results come from, with what tables call it."""
+    from bench.report.configurations import configurations_of
     from bench.report.launches import load_launches
     from bench.sweep.fields import TrialConfig
     from bench.sweep.trial import resolve
 
-    configs = []
-    texts = dict.fromkeys(row.get("config_json") for row in load_launches([source]) if row["outcome"] != "skipped")
-    for text in filter(None, texts):
+    configs: list[tuple[TrialConfig, Sequence[str]]] = []
+    texts: dict[str, list[str]] = {}
+    for one in configurations_of(load_launches([source])):
+        if one.row["outcome"] != "skipped" and one.row.get("config_json"):
+            texts.setdefault(one.row["config_json"], []).append(one.name)
+    for text, names in texts.items():
         try:
             config = TrialConfig.model_validate(json.loads(text))
-        except ValidationError:
+        except ValueError:  # pydantic's, and that of what is no JSON
             raise BenchError(
                 f"{source}: holds settings that this version of bench does not know, so it cannot run them. Name a "
                 "sweep file instead."
             ) from None
         asked = config if device is None else config.model_copy(update={"device": device})
-        configs.append(resolve(asked, "cpu"))  # fills in what an older version did not store
+        configs.append((resolve(asked, "cpu"), names))  # fills in what an older version did not store
     return configs
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,8 @@ from bench.cli.options import (
 from bench.errors import BenchError
 
 if TYPE_CHECKING:
-    from bench.report.compare import Comparison
+    from bench.report.compare import Compared, Comparison
+    from bench.report.launch_rows import Row
 
 _FAIL_ON = ("slower", "unclear", "loss")
 _ANY_REFERENCE = "\0"
@@ -42,8 +45,8 @@ _ANY_REFERENCE = "\0"
     multiple=True,
     type=click.Choice(_FAIL_ON),
     help="Exit 1 when a candidate is slower (or was run and has no speed), when a verdict is unclear, or when a loss "
-    "curve differs; exit 2 when a candidate had to be refused. For CI; may be repeated.  [default: exit 0 whatever "
-    "the verdicts]",
+    "curve differs; exit 2 when a candidate had to be refused, a proof failed, or a loss curve could not be compared. "
+    "For CI; may be repeated.  [default: exit 0 whatever the verdicts]",
 )
 @click.option("--force", is_flag=True, help="Compare unlike machines, other work and unequal global batches as well.")
 @click.option(
@@ -132,21 +135,27 @@ def compare(
         comparison = compare_rows(rows, baseline, load_curves(results), force=force, unfit_is_answer=run)
     except BenchError as fault:
         if not failed:
-            raise
+            raise BenchError(f"{fault}{_going_on(rows, results)}") from fault
         click.echo(
             f"{failed} launches failed, so there is nothing to compare ({fault}): bench show {results[0]}", err=True
         )
         ctx.exit(1)
     if comparison.is_forced:
-        click.echo(
-            "FORCED: unlike machines, other work or unequal global batches are compared. Read the notes.", err=True
-        )
+        click.echo("FORCED: what is unlike, or was throttled by its GPU, is compared. Read the notes.", err=True)
     text = render_comparison(comparison, chosen_format(format), width=terminal_width(), color=terminal_color())
     click.echo(text, nl=False)
     if run:
         click.echo(f"\nagain: bench compare {results[0]}", err=True)
     gate = _gate(comparison, fail_on)
     ctx.exit(1 if failed else gate)
+
+
+def _going_on(rows: Sequence[Row], results: Sequence[Path]) -> str:
+    """Give the command that goes on with the only results folder, where it was interrupted; else nothing."""
+    file = results[0] / "sweep.yaml"
+    if len(results) > 1 or not file.is_file() or "interrupted" not in {row["outcome"] for row in rows}:
+        return ""
+    return f"\nIt was interrupted. Go on with: {shlex.join(['bench', 'sweep', str(file), '--out', str(results[0])])}"
 
 
 def _refuse_mixed(
@@ -169,6 +178,10 @@ def _gate(comparison: Comparison, fail_on: tuple[str, ...]) -> int:
     if fail_on and refused:
         click.echo(f"--fail-on: {len(refused)} candidates were refused, so this decides nothing.", err=True)
         return 2
+    if fail_on and (unproven := comparison.unproven):
+        names = ", ".join(one.name for one in unproven)
+        click.echo(f"--fail-on: the accumulation proof of {names} failed, so this decides nothing.", err=True)
+        return 2
     failures = []
     for one in comparison.candidates:
         lost = one.verdict is None and one.candidate.was_run and not one.candidate.speeds
@@ -180,4 +193,14 @@ def _gate(comparison: Comparison, fail_on: tuple[str, ...]) -> int:
         failures += [f"{word}: {one.candidate.name}" for word in fail_on if is_bad[word]]
     for failure in failures:
         click.echo(f"--fail-on {failure}", err=True)
-    return 1 if failures else 0
+    if failures or "loss" not in fail_on:
+        return 1 if failures else 0
+    unknown = [one for one in comparison.candidates if one.candidate.was_run and _has_no_loss_verdict(one)]
+    for one in unknown:
+        why = one.reason if one.loss is None else one.loss.note
+        click.echo(f"--fail-on loss: {one.candidate.name} was not compared ({why}), so this decides nothing.", err=True)
+    return 2 if unknown else 0
+
+
+def _has_no_loss_verdict(one: Compared) -> bool:
+    return one.loss is None or one.loss.word == "not compared"

@@ -13,6 +13,14 @@ from bench.cli.options import chosen_format, terminal_color, terminal_width
 if TYPE_CHECKING:
     from bench.report.reference import ReferenceComparison
 
+_UNDECIDED = {
+    "other hardware": "the hardware is another model",
+    "other software": "torch, CUDA or the driver is another version",
+    "other threads": "torch used another number of threads",
+    "other method": "the results were measured by another version of the method",
+}
+"""Words that say nothing about the machine, and why."""
+
 
 def hold_against_reference(
     paths: Sequence[Path],
@@ -38,14 +46,16 @@ def hold_against_reference(
 
     comparison = compare_with_reference(load_launches(paths, where), name, force)
     text = render_reference(comparison, chosen_format(format), width=terminal_width(), color=terminal_color())
+    if comparison.is_forced:
+        click.echo("FORCED: results of unlike versions of the method are compared. Read the notes.", err=True)
     click.echo(text, nl=False)
     return _gate(comparison, fail_on)
 
 
 def _gate(comparison: ReferenceComparison, fail_on: Sequence[str]) -> int:
     """Say on stderr what fails the gate, and give the exit code."""
-    if fail_on and comparison.word == "other hardware":
-        click.echo("--fail-on: the hardware is another model, so this decides nothing.", err=True)
+    if fail_on and comparison.word in _UNDECIDED:
+        click.echo(f"--fail-on: {_UNDECIDED[comparison.word]}, so this decides nothing.", err=True)
         return 2
     failures = []
     if "slower" in fail_on:

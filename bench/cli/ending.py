@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 
-def show_end(folder: Path, draw: bool, recommend: bool = False) -> None:
-    """Print the folder's table on stdout, what to run and the plot when asked, and say where everything is."""
+def show_end(folder: Path, draw: bool, recommend: bool = False, found: Sequence[str] = ()) -> None:
+    """Print the table on stdout, what searches found, what to run and the plot when asked, and where all is."""
     from bench.cli.options import terminal_color, terminal_width
     from bench.errors import BenchError
     from bench.report.select import load_results
@@ -16,6 +17,8 @@ def show_end(folder: Path, draw: bool, recommend: bool = False) -> None:
 
     frame = load_results([folder])
     click.echo(render(frame, "table", (), width=terminal_width(), color=terminal_color()), nl=False)
+    if found:
+        click.echo("\n" + "\n".join(found))
     if recommend:
         from bench.report.recommend_lines import recommendation_lines
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bench.errors import BenchError
 
 if TYPE_CHECKING:
-    from bench.sweep.trial import Trial
+    from bench.sweep.trial import Search, Skipped, Trial
 
 
 def trials_that_meet(conditions: Sequence[str]) -> Callable[[Trial], bool]:
@@ -34,3 +34,21 @@ def trials_that_meet(conditions: Sequence[str]) -> Callable[[Trial], bool]:
         return all(condition.mask([settings[condition.column]])[0] for condition in parsed)
 
     return meets
+
+
+def require_trial(conditions: Sequence[str], points: Sequence[Trial | Skipped | Search]) -> None:
+    """Refuse conditions that no trial of a sweep meets, before anything is made or run.
+
+    Raises:
+        BenchError: No trial meets them; says which values there are.
+    """
+    from bench.report.where import nothing_meets
+    from bench.run.config_columns import config_columns
+    from bench.sweep.trial import Search, Skipped
+
+    # The smallest size of a search says whether it runs.
+    chosen = [point.candidates[0] if isinstance(point, Search) else point for point in points]
+    trials = [point for point in chosen if not isinstance(point, Skipped)]
+    if trials and not any(map(trials_that_meet(conditions), trials)):
+        settings = [config_columns(trial.config) for trial in trials]
+        raise nothing_meets(conditions, lambda column: [one[column] for one in settings], "trial", "--only")

@@ -246,10 +246,12 @@ def _summary(entries: Sequence[Trial | Skipped | Search], sweep: Sweep) -> list[
     skipped = len(entries) - len(trials) - len(searches)
     searching = f"{len(searches)} search{'' if len(searches) == 1 else 'es'}, " if searches else ""
     again = ", and in later rounds every size that fitted" if measure.rounds > 1 else ""
+    alone = f"a few launches for each search{again}"
     more = f" and those of the searches, a few each{again}" if searches else ""
+    counted = f"{launches} launch{'' if launches == 1 else 'es'}{more}" if trials or not searches else alone
     lines.append(
-        f"{len(entries)} combinations: {len(trials)} trials, {searching}{skipped} skipped; "
-        f"{rounds}, so {launches} launch{'' if launches == 1 else 'es'}{more}"
+        f"{len(entries)} combination{'' if len(entries) == 1 else 's'}: {len(trials)} trial"
+        f"{'' if len(trials) == 1 else 's'}, {searching}{skipped} skipped; {rounds}, so {counted}"
     )
     if launches:
         gpus = sum(trial.config.world_size for trial in trials if trial.config.device == "cuda") * measure.rounds

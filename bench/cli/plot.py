@@ -40,13 +40,15 @@ def plot(results: tuple[Path, ...], where: tuple[str, ...], kind: tuple[str, ...
     Example:
       bench plot results/quickstart --where 'world_size == 1'
     """
-    from bench.report.launches import require_rows
+    from bench.report.launches import launches_of, require_rows
+    from bench.report.machines import why_mixed_methods
     from bench.report.plots import draw_plots
     from bench.report.select import select_table, select_updates
 
     table = select_table(results, where)
-    if not where:
-        require_rows([table], results)
+    require_rows([table], results, where)
+    if mixed := why_mixed_methods(launches_of(table)):
+        raise BenchError(mixed)
     updates = [row for path in results if (found := select_updates(path)) is not None for row in found.to_pylist()]
     paths, notes = draw_plots(table, updates, out or _beside(results), kind or _KINDS)
     for path in paths:

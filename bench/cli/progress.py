@@ -104,6 +104,9 @@ class SweepProgress:
     def launch_end(self, launch: PlannedLaunch, row: Mapping[str, Any]) -> None:
         """Print one line and move the bar on."""
         assert self._task is not None, "sweep_begin comes first"
+        if row["outcome"] == "interrupted":
+            self._say(f"{launch.trial.name()}  {describe_end(row)}")  # it runs again, so it counts as left
+            return
         self._ended += 1
         left, total = self._left, self._ended + self._left
         left_s = self._launch_s() * left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,24 @@ class Count(click.ParamType[int]):
             exact = int(value) if str(value).lstrip("+-").isdigit() else int(number)
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a number.", param, ctx)
+        if math.isinf(number):
+            self.fail(f"{value!r} is too large.", param, ctx)
         if exact != number and not str(value).isdigit():
             self.fail(f"{value!r} is not a whole number.", param, ctx)
         if exact < 1:
             self.fail(f"{value!r} is less than 1.", param, ctx)
         return exact
+
+
+class Finite(click.FloatRange):
+    """Take a number in a range, not nan and not infinite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse the number; a range alone lets nan pass."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 @click.command()
@@ -47,13 +61,18 @@ class Count(click.ParamType[int]):
     show_default=True,
     help="Valid tokens of the run, all ranks, such as 300e9; padding does not count.",
 )
-@click.option("--price-per-gpu-hour", type=click.FloatRange(min=0), metavar="P", help="Price of one GPU for an hour.")
+@click.option("--price-per-gpu-hour", type=Finite(min=0), metavar="P", help="Price of one GPU for an hour.")
 @click.option(
     "--headroom",
-    type=click.FloatRange(min=0, max=1, max_open=True),
+    type=Finite(min=0, max=1, max_open=True),
     default=0.05,
     show_default=True,
     help="Share of the device's memory that must stay free on the worst rank.",
+)
+@click.option(
+    "--accept-unproven",
+    is_flag=True,
+    help="Let what is not proven, or not known to fit, compete with what is; the answer still says so.",
 )
 @where_option
 @click.option(
@@ -70,15 +89,18 @@ def recommend(
     run_tokens: int,
     price_per_gpu_hour: float | None,
     headroom: float,
+    accept_unproven: bool,
     where: tuple[str, ...],
     format: str,
 ) -> None:
     """Recommend the configuration for a long run.
 
-    Of the rows of RESULTS with exactly the asked global batch, whose accumulation proof did not fail and that fit with
-    room to spare, the fastest [valid tokens/s, all ranks]; of those that cannot be told apart, the one with the least
-    memory. What trains something else (other data, learning rate, type of the weights ...) is no alternative: where
-    RESULTS hold several training problems it exits 2 and gives the --where of each.
+    Of the rows of RESULTS with exactly the asked global batch, whose accumulation proof passed and that fit with room
+    to spare, the fastest [valid tokens/s, all ranks]; of those that cannot be told apart, the one with the least
+    memory. Where nothing is proven or known to fit, the fastest of the rest, and the first line says so.
+
+    What trains something else (other data, learning rate, type of the weights ...) is no alternative: where RESULTS
+    hold several training problems it exits 2 and gives the --where of each.
 
     Says how long T tokens take [hours, GPU-hours, updates, price, joules], how sure that is, what comes second and why
     each other configuration lost, and prints what reproduces it. docs/deciding.md explains the rules.
@@ -92,7 +114,11 @@ def recommend(
     from bench.report.recommend import recommend as choose
     from bench.report.recommend_words import recommendation_json, recommendation_text
 
-    question = Question(global_batch_size, gpus, run_tokens, price_per_gpu_hour, headroom)
+    question = Question(global_batch_size, gpus, run_tokens, price_per_gpu_hour, headroom, accept_unproven)
     result = choose(load_launches(results, where), question)
-    text = recommendation_json(result) if format == "json" else recommendation_text(result, terminal_width())
+    text = (
+        recommendation_json(result, results)
+        if format == "json"
+        else recommendation_text(result, terminal_width(), results)
+    )
     click.echo(text, nl=False)

@@ -48,7 +48,8 @@ def report(
       bench report results/quickstart --out quickstart.html
     """
     from bench.record.atomic import write_atomically
-    from bench.report.launches import require_rows
+    from bench.report.launches import launches_of, require_rows
+    from bench.report.machines import why_mixed_methods
     from bench.report.page import build_page
     from bench.report.recommend import Question
     from bench.report.select import select_table
@@ -58,8 +59,9 @@ def report(
             raise BenchError(f"{len(results)} results named: say with --out where the page goes to.")
         out = (results[0] if results[0].is_dir() else results[0].parent) / "report.html"
     table = select_table(results, where)
-    if not where:
-        require_rows([table], results)
+    require_rows([table], results, where)
+    if mixed := why_mixed_methods(launches_of(table)):
+        raise BenchError(mixed)
     page = build_page(table, Question(global_batch_size, run_tokens=run_tokens))
     write_atomically(out, page.text.encode())
     if not page.is_interactive:

@@ -33,9 +33,12 @@ def show(results: tuple[Path, ...], where: tuple[str, ...], columns: tuple[str, 
     Example:
       bench show results/quickstart --where 'amp_mode == bf16' --format csv
     """
+    from bench.report.launches import require_rows
     from bench.report.select import select_table
     from bench.report.table import render
 
     table = select_table(results, where)
+    if where:
+        require_rows([table], results, where)
     text = render(table, chosen_format(format), columns, width=terminal_width(), color=terminal_color())
     click.echo(text, nl=False)

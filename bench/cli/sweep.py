@@ -86,17 +86,20 @@ def sweep(
     """
     from bench.cli.ending import show_end
     from bench.cli.load import load_for_device
-    from bench.cli.only import trials_that_meet
+    from bench.cli.only import require_trial, trials_that_meet
     from bench.cli.progress import PatientConsole, SweepProgress
     from bench.run.driver import SweepInterrupted, run_sweep
     from bench.run.folder import repair_folder, set_folder_aside
     from bench.run.launch import Launcher
+    from bench.sweep.expand import expand
     from bench.sweep.rounds import with_rounds
 
     messages = PatientConsole(stderr=True)
     asked, facts = load_for_device(sweep_file, device)
     if rounds is not None:
         asked = with_rounds(asked, rounds)
+    if only:
+        require_trial(only, expand(asked, facts))
     folder = out or Path("results") / asked.name
     if asked.question:
         messages.print(asked.question, style="bold", highlight=False, markup=False)
@@ -134,5 +137,5 @@ def sweep(
     if summary.launched == 0:
         which = "all" if not only else "of the selected trials, all"
         messages.print(f"nothing is missing: {which} {summary.already_done} launches are done", highlight=False)
-    show_end(folder, draw=not no_plot, recommend=True)
+    show_end(folder, draw=not no_plot, recommend=True, found=summary.found)
     ctx.exit(1 if summary.failed else 0)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.errors import EnvironmentFault
 from bench.measure.nvml import (
     CALL_LIMIT_S,
     INIT_LIMIT_S,
@@ -22,7 +23,7 @@ from bench.measure.nvml import (
     say_fault,
 )
 from bench.measure.telemetry import GpuSample, GpuTrack
-from bench.measure.time_limit import LimitedThread, NoAnswerError
+from bench.measure.time_limit import LimitedThread, NoAnswerError, process_limit
 
 PERIOD_S = 0.1
 """Time between samples [s]: the driver's own counters step about as often."""
@@ -107,9 +108,14 @@ class GpuWatch:
         self._guarded(take)
 
     def start(self) -> None:
-        """Poll in the background until `stop`."""
-        self._poller = threading.Thread(target=self._poll, name="telemetry", daemon=True)
-        self._poller.start()
+        """Poll in the background until `stop`; without a thread for it, `problem` says so."""
+        poller = threading.Thread(target=self._poll, name="telemetry", daemon=True)
+        try:
+            poller.start()
+        except RuntimeError:
+            self.problem = f"No thread can be started: {process_limit()}"
+        else:
+            self._poller = poller
 
     def stop(self) -> list[GpuTrack]:
         """End the polling and give what was told; waits for one call at most."""
@@ -161,6 +167,8 @@ class GpuWatch:
             self.problem = note_hung()
         except self._nvml.NVMLError as error:
             self.problem = say_fault(error)
+        except EnvironmentFault as error:
+            self.problem = str(error)  # no thread to ask in: the launch may do without what it would tell
         except OSError as error:
             self.problem = f"the NVIDIA driver library cannot be used: {error}"
 

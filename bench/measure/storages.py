@@ -7,6 +7,7 @@ end. The list is made at the last moment of a peak, before the first storage of 
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -45,6 +46,9 @@ class _Storage:
         self.use = Use.TEMPORARY
 
 
+_BYTES_OF = operator.attrgetter("bytes")
+
+
 class LiveStorages:
     """Count the bytes of the storages that live on one type of device, and keep what the peak held [one process].
 
@@ -60,7 +64,7 @@ class LiveStorages:
         self.peak_bytes = 0
         self.peak_phase = self.phase
         self._live: dict[int, _Storage] = {}
-        self._at_peak: list[tuple[_Storage, int]] = []
+        self._at_peak: tuple[list[_Storage], list[int]] = ([], [])
         self._is_at_peak = False
 
     def see(self, tensor: torch.Tensor, use: Use = Use.TEMPORARY) -> None:
@@ -93,7 +97,7 @@ class LiveStorages:
         if self._is_at_peak:
             self._leave_peak()
         counts: Counter[Use] = Counter()
-        for storage, count in self._at_peak:
+        for storage, count in zip(*self._at_peak, strict=True):
             counts[storage.use] += count
         return PeakParts(
             phase=self.peak_phase,
@@ -117,8 +121,12 @@ class LiveStorages:
             self.peak_bytes, self.peak_phase, self._is_at_peak = self.live_bytes, self.phase, True
 
     def _leave_peak(self) -> None:
-        self._at_peak = [(storage, storage.bytes) for storage in self._live.values()]
-        self._is_at_peak = False
+        # The garbage collector may let storages die whenever an object that it follows is made, so none is made for
+        # each storage; where it did so even here, the call from within has kept the peak already.
+        storages = list(self._live.values())
+        counts = list(map(_BYTES_OF, storages))
+        if self._is_at_peak:
+            self._at_peak, self._is_at_peak = (storages, counts), False
 
     def _forget(self, key: int, storage: _Storage) -> None:
         self._change(storage, 0)

@@ -20,7 +20,7 @@ LOW_RATIO = 0.75
 EDGE_S = 1.0
 """How far from an edge the samples may lie between which a counter is interpolated [s]."""
 NEAREST_S = 0.5
-"""How far a sample may lie from a timed part that is too short to hold one [s]."""
+"""How far the sample may lie that tells the temperature of a timed part too short to hold one [s]."""
 SAMPLES_PER_THIRD = 3
 
 CLOCK_SETTING, SW_POWER_CAP, SW_THERMAL, HW_THERMAL, HW_POWER_BRAKE = 0x2, 0x4, 0x20, 0x40, 0x80
@@ -56,9 +56,15 @@ class TimedGpu:
         clocks = self.values("sm_clock_mhz")
         return float(reduce(clocks)) if clocks else None
 
+    def temperatures(self) -> list[int]:
+        """Give those of the timed part, in order; that next to one too short to hold any [degrees Celsius]."""
+        told = self.values("temperature_c")
+        beside = None if told or self.span is None else _nearest(self.track.samples, *self.span)
+        return told if beside is None or beside.temperature_c is None else [beside.temperature_c]
+
     def temperature(self, place: int) -> int | None:
         """Give the first or the last of the timed part [degrees Celsius]."""
-        temperatures = self.values("temperature_c")
+        temperatures = self.temperatures()
         return temperatures[place] if temperatures else None
 
     def polled_share(self, bit: int) -> float | None:
@@ -142,13 +148,14 @@ class TimedGpu:
 
 
 def _within(samples: Sequence[GpuSample], from_s: float, to_s: float) -> Sequence[GpuSample]:
-    """Give the samples between the edges, or where none is the nearest one, if it is near."""
-    inside = [sample for sample in samples if from_s <= sample.monotonic_s <= to_s]
-    if inside or not samples:
-        return inside
-    nearest = min(samples, key=lambda sample: max(from_s - sample.monotonic_s, sample.monotonic_s - to_s))
-    distance_s = max(from_s - nearest.monotonic_s, nearest.monotonic_s - to_s)
-    return [nearest] if distance_s <= NEAREST_S else []
+    """Give the samples between the edges."""
+    return [sample for sample in samples if from_s <= sample.monotonic_s <= to_s]
+
+
+def _nearest(samples: Sequence[GpuSample], from_s: float, to_s: float) -> GpuSample | None:
+    """Give the sample that lies nearest to a span, if it is near."""
+    near = _within(samples, from_s - NEAREST_S, to_s + NEAREST_S)
+    return min(near, key=lambda sample: max(from_s - sample.monotonic_s, sample.monotonic_s - to_s), default=None)
 
 
 def _counter_at(samples: Sequence[GpuSample], name: str, edge_s: float) -> float | None:

@@ -39,7 +39,8 @@ def outside_torch(ranks: Sequence[tuple[RankTiming, GpuTrack | None]], own_pids:
     """Give the columns of memory outside torch: contexts, NCCL's buffers, libraries; of the rank that has most.
 
     Held against what the caching allocator holds at the end of the timed part. By process where the driver tells the
-    rank's own bytes; else by device: its use less that before the launch, if the rank is alone there.
+    rank's own bytes; else by device: its use less that before the launch, if the rank is alone there by what the driver
+    lists. The most of all samples counts: the last may be of a process that is ending.
     """
     by_process = [_by_process(rank, track, own_pids) for rank, track in ranks]
     if ranks and None not in by_process:
@@ -61,23 +62,23 @@ def _by_process(rank: RankTiming, track: GpuTrack | None, own_pids: Collection[i
         process.used_bytes
         for sample in _at_the_end(rank, track)
         for process in sample.processes or ()
-        if process.pid == rank.pid
+        if process.pid == rank.pid and process.used_bytes is not None
     ]
-    return _beyond(held[-1], rank.reserved_bytes) if held else None
+    return _beyond(max(held), rank.reserved_bytes) if held else None
 
 
 def _by_device(rank: RankTiming, track: GpuTrack | None, own_pids: Collection[int]) -> int | None:
     if track is None or rank.reserved_bytes is None or track.before is None or track.before.used_bytes is None:
         return None
-    if foreign_processes(track, own_pids, 1):
-        return None
+    if foreign_processes(track, own_pids, 1) != 0:
+        return None  # a list that is not told may hide somebody: then the bound that the rank itself found stands in
     held = [sample.used_bytes for sample in _at_the_end(rank, track) if sample.used_bytes is not None]
-    return _beyond(held[-1] - track.before.used_bytes, rank.reserved_bytes) if held else None
+    return _beyond(max(held) - track.before.used_bytes, rank.reserved_bytes) if held else None
 
 
-def _beyond(held_bytes: int | None, reserved_bytes: int) -> int | None:
+def _beyond(held_bytes: int, reserved_bytes: int) -> int | None:
     """Subtract; less than nothing cannot be, so then what the driver told was about something else."""
-    return held_bytes - reserved_bytes if held_bytes is not None and held_bytes >= reserved_bytes else None
+    return held_bytes - reserved_bytes if held_bytes >= reserved_bytes else None
 
 
 def _at_the_end(rank: RankTiming, track: GpuTrack) -> list[GpuSample]:

@@ -100,7 +100,7 @@ def _span(ranks: Sequence[RankTiming]) -> tuple[float, float] | None:
 def _columns(gpus: Sequence[TimedGpu], others: Sequence[int | None]) -> dict[str, Any]:
     return {
         "joules_per_gpu": _over(statistics.fmean, [gpu.joules() for gpu in gpus]),
-        "power_w_mean": _over(statistics.fmean, [gpu.power_w() for gpu in gpus]),
+        "power_mean_w": _over(statistics.fmean, [gpu.power_w() for gpu in gpus]),
         "power_limit_w": _over(min, [thousandth(gpu.track.power_limit_mw) for gpu in gpus]),
         "sm_clock_median_mhz": _over(min, [gpu.clock(statistics.median) for gpu in gpus]),
         "sm_clock_min_mhz": _over(min, [gpu.clock(min) for gpu in gpus]),
@@ -108,7 +108,7 @@ def _columns(gpus: Sequence[TimedGpu], others: Sequence[int | None]) -> dict[str
         "sm_clock_max_mhz": _over(min, [gpu.track.sm_clock_max_mhz for gpu in gpus]),
         "temperature_start_c": _over(max, [gpu.temperature(0) for gpu in gpus]),
         "temperature_end_c": _over(max, [gpu.temperature(-1) for gpu in gpus]),
-        "temperature_max_c": _over(max, [max(gpu.values("temperature_c"), default=None) for gpu in gpus]),
+        "temperature_max_c": _over(max, [max(gpu.temperatures(), default=None) for gpu in gpus]),
         "hw_thermal_share": _over(max, [gpu.polled_share(HW_THERMAL) for gpu in gpus]),
         "hw_power_brake_share": _over(max, [gpu.polled_share(HW_POWER_BRAKE) for gpu in gpus]),
         "sw_thermal_share": _over(max, [gpu.thermal_share() for gpu in gpus]),
@@ -124,11 +124,14 @@ def _columns(gpus: Sequence[TimedGpu], others: Sequence[int | None]) -> dict[str
 
 
 def _throttle_source(gpus: Sequence[TimedGpu]) -> str | None:
-    """Name where the shares of software reasons come from: counters, or polled where a GPU has none."""
+    """Name where the shares of software reasons come from: counters, polled, or mixed; None where one is not told."""
     names = ("thermal_violation_ns", "power_violation_ns")
-    if any(gpu.counted_share(name) is None for gpu in gpus for name in names):
-        return "polled" if gpus and all(gpu.values("reasons") for gpu in gpus) else None
-    return "counters" if gpus else None
+    is_counted = [gpu.counted_share(name) is not None for gpu in gpus for name in names]
+    if not all(is_counted) and not all(gpu.values("reasons") for gpu in gpus):
+        return None
+    if any(is_counted):
+        return "counters" if all(is_counted) else "mixed"
+    return "polled" if is_counted else None
 
 
 def _over(reduce: Callable[[list[Any]], Any], values: Sequence[Any]) -> Any:

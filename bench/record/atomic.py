@@ -48,10 +48,12 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         sync_folder(folder)
         reach("file.durable")
     except OSError as error:
+        # Said before what was written is given back, as long as one can see what there was none left of.
+        refusal = storage_error(path, f"cannot be written ({len(contents[path]):,} bytes needed)", error)
         for left in temporary.values():
             with contextlib.suppress(OSError):
                 left.unlink()
-        raise storage_error(path, f"cannot be written ({len(contents[path]):,} bytes needed)", error) from error
+        raise refusal from error
 
 
 def sync_folder(folder: Path) -> None:

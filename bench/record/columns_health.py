@@ -24,7 +24,7 @@ HEALTH: tuple[Column, ...] = (
         "unless the outcome is ok.",
         rule="derived",
     ),
-    _health("power_w_mean", "watt", "Mean draw of one GPU at the samples of the timed part, mean of the GPUs."),
+    _health("power_mean_w", "watt", "Mean draw of one GPU at the samples of the timed part, mean of the GPUs."),
     _health("power_limit_w", "watt", "Enforced power limit of a GPU, the lowest."),
     _health("sm_clock_median_mhz", "megahertz", "Median clock of the multiprocessors in the timed part, slowest GPU."),
     _health("sm_clock_min_mhz", "megahertz", "Least clock of the multiprocessors in the timed part, slowest GPU."),
@@ -38,7 +38,8 @@ HEALTH: tuple[Column, ...] = (
     _health(
         "temperature_start_c",
         "degree Celsius",
-        "Temperature at the first sample of the timed part, hottest GPU.",
+        "Temperature at the first sample of the timed part, hottest GPU; where it holds none, at the nearest within "
+        "0.5 s, as for the two below.",
         "int64",
     ),
     _health(
@@ -74,7 +75,8 @@ HEALTH: tuple[Column, ...] = (
     _health(
         "throttle_source",
         None,
-        "Where the two shares of the driver's own reasons come from: counters, or polled on GPUs without them.",
+        "Where the two shares of the driver's own reasons come from: counters, polled where a GPU has none, or mixed "
+        "where some do and some do not.",
         "string",
     ),
     _health(
@@ -90,7 +92,12 @@ HEALTH: tuple[Column, ...] = (
         "where the driver lists none, not even ours.",
         "int64",
     ),
-    _health("telemetry_samples", "sample", "Samples of a GPU in the timed part, fewest of any GPU.", "int64"),
+    _health(
+        "telemetry_samples",
+        "sample",
+        "Samples of a GPU in the timed part, fewest of any GPU; 0 where it was too short to hold one.",
+        "int64",
+    ),
     _health("telemetry_gap_s", "second", "Mean time between samples over the launch, slowest GPU."),
     _health("telemetry_problem", None, "Why the driver did not tell how the GPUs were; null where it did.", "string"),
 )

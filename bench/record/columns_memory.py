@@ -134,7 +134,7 @@ MEMORY: tuple[Column, ...] = (
         "memory",
         "launch",
         "How outside_torch_bytes was taken: process (the driver's figure for the rank's process) or, where it tells "
-        "none, device (the GPU's use less that before the launch, only without other processes).",
+        "none, device (the GPU's use less that before the launch, only where it lists processes and none of others).",
     ),
     Column(
         "fits",

@@ -67,15 +67,15 @@ TIME: tuple[Column, ...] = (
         "micro_step_s",
         "second",
         "max",
-        "Mean duration of a micro-step between the first and the last of a window, slowest rank; null unless updates "
-        "are so long that micro-steps are the samples.",
+        "Mean duration of a micro-step between the first and the last of a window, of the rank whose full update takes "
+        "longest; null unless updates are so long that micro-steps are the samples.",
     ),
     _time(
         "update_step_s",
         "second",
         "max",
-        "Mean part of an update's duration that its number of micro-steps does not change, slowest rank; null where "
-        "micro_step_s is.",
+        "Mean part of an update's duration that its number of micro-steps does not change, of the same rank as "
+        "micro_step_s; null where that is.",
     ),
     _time("data_wait_s", "second", "max", "Time the timed part waited for its input, worst rank."),
     _time("data_wait_share", "ratio", "derived", "data_wait_s / timed_s."),

@@ -58,7 +58,7 @@ def judge_fit(
     is_bound = outside is None
     on_top = outside_at_most if outside is None else outside
     needed = None if reserved is None or on_top is None else int(reserved + on_top)
-    limit = (1 - headroom) * (capacity or math.inf)
+    limit = limit_bytes(capacity or math.inf, headroom)
     if retries or (reserved or 0) > limit:
         return LaunchFit(False, needed, is_bound)
     if needed is None or not capacity or (is_bound and needed > limit):
@@ -66,9 +66,23 @@ def judge_fit(
     return LaunchFit(needed <= limit, needed, is_bound)
 
 
+def limit_bytes(capacity: float, headroom: float = HEADROOM) -> float:
+    """Give what a launch may take of a device of so many bytes [bytes]."""
+    return (1 - headroom) * capacity
+
+
 def launch_fit(row: Mapping[str, Any], headroom: float = HEADROOM) -> LaunchFit:
     """Judge the launch of one row by its columns."""
     return judge_fit(headroom, *map(row.get, FIT_COLUMNS))
+
+
+def compared_bytes(row: Mapping[str, Any]) -> int | None:
+    """Give the bytes that do not fit once they exceed `limit_bytes`; null when not known [bytes, worst rank].
+
+    Where memory outside torch is known as a bound alone, reserved bytes: only they can be too many for certain.
+    """
+    fit = launch_fit(row)
+    return row.get("peak_reserved_bytes") if fit.is_bound else fit.needed_bytes
 
 
 def derive_fit(row: Mapping[str, Any]) -> dict[str, Any]:

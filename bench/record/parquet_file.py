@@ -19,6 +19,10 @@ _DIGEST_KEY = b"bench.content_sha256"
 _SOURCE_KEY = b"bench.made_from_sha256"
 
 
+class UnknownColumns(ValueError):
+    """Report columns that are not declared: the file is whole, but of another version."""
+
+
 def encode_part(table: pa.Table) -> bytes:
     """Encode the small table of one launch; the journal holds the hash of the bytes, so they need no digest.
 
@@ -95,7 +99,7 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
         return pa.Table.from_arrays(table.columns, schema=schema)
     unknown = sorted(set(table.column_names) - set(schema.names))
     if unknown:
-        raise pa.ArrowInvalid(f"it holds columns this bench does not know: {', '.join(unknown)}")
+        raise UnknownColumns(f"it holds columns this one does not know: {', '.join(unknown)}")
     present = set(table.column_names)
     columns = [
         table.column(field.name).cast(field.type) if field.name in present else pa.nulls(len(table), field.type)
@@ -129,6 +133,8 @@ def damage_named(path: Path) -> Iterator[None]:
     """Turn whatever a damaged file makes pyarrow raise into a StorageError that names the file."""
     try:
         yield
+    except UnknownColumns as error:
+        raise StorageError(f"{path}: written by another version of bench: {error}. Read it with that one.") from error
     # Damaged bytes surface as any of these: Arrow's own errors, OSError from thrift, bad UTF-8, absurd sizes.
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__

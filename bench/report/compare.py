@@ -7,14 +7,18 @@ from dataclasses import dataclass
 
 from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
-from bench.report.loss_curves import Curve, CurveVerdict, LaunchKey, compare_curves, curve_of
+from bench.report.loss_curves import Curve, CurveVerdict, LaunchKey, compare_curves, curves_of
 from bench.report.machines import differences, why_not_comparable
 from bench.report.pair_statistics import PairStatistics, pair_statistics
 from bench.report.points import Row
-from bench.report.side_by_side import rounds_apart
+from bench.report.side_by_side import Pauses, rounds_apart
 from bench.report.throttling import power_cap_warning
 from bench.report.verdicts import SpeedVerdict, judge_speeds
 from bench.report.where import parse_condition
+from bench.units import format_seconds
+
+_NOT_COMPARABLE = "throttled_hw"
+"""The flag of a launch whose speed is that of a GPU that protected itself."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,14 @@ class Comparison:
     """Every other configuration, in order of appearance."""
     is_forced: bool
     """Whether unlike candidates were compared because the user insisted, and there are such."""
+    warnings: tuple[str, ...] = ()
+    """What must be known of the baseline."""
+
+    @property
+    def unproven(self) -> list[Configuration]:
+        """List what was compared although its accumulation proof failed: it does not train what was asked."""
+        compared = [one.candidate for one in self.candidates if one.verdict is not None]
+        return [one for one in ([self.baseline] if compared else []) + compared if has_failed_proof(one)]
 
 
 def compare(
@@ -76,13 +88,16 @@ def compare(
     others = [configuration for configuration in configurations if configuration is not base]
     if not others:
         raise BenchError(f"nothing to compare: {base.name} is the only configuration.")
-    unlike = {id(other): why_not_comparable(base.row, other.row) for other in others if other.speeds}
+    unlike = {
+        id(other): why_not_comparable(base.row, other.row) + _throttled(base, other) for other in others if other.speeds
+    }
     judged = [other for other in others if base.speeds and other.speeds and (force or not unlike[id(other)])]
     if not judged and not (unfit_is_answer and (base.is_unfit or all(other.is_unfit for other in others))):
         raise BenchError(_nothing_left(base, others, unlike))
     speeds = judge_speeds(base.speeds, [other.speeds for other in judged]) if judged else []
     verdicts = dict(zip(map(id, judged), speeds, strict=True))
-    base_curve = curve_of(base.launches, curves or {})
+    count = sum(verdict.interval is not None for verdict in speeds)
+    base_curves, pauses = curves_of(base.launches, curves or {}), Pauses(rows)
     candidates = []
     for other in others:
         reasons = unlike.get(id(other), [])
@@ -91,13 +106,30 @@ def compare(
             reason = "; ".join(reasons) or _why_no_speed(other) or "the baseline does not fit, so there is no ratio"
             candidates.append(Compared(other, reason, bool(reasons), None, None, None, None, ()))
             continue
-        loss = compare_curves(base.row, base_curve, other.row, curve_of(other.launches, curves or {}))
+        loss = compare_curves(base.row, base_curves, other.row, curves_of(other.launches, curves or {}))
         change = None if None in (base.peak_bytes, other.peak_bytes) else other.peak_bytes - base.peak_bytes  # type: ignore[operator]
         interval = verdict.interval
-        extra = None if interval is None else pair_statistics(base.speeds, other.speeds, interval)
-        warnings = _warnings(base, other, reasons)
+        extra = None if interval is None else pair_statistics(base.speeds, other.speeds, interval, count)
+        warnings = _warnings(base, other, reasons, pauses)
         candidates.append(Compared(other, None, False, verdict, change, loss, extra, warnings))
-    return Comparison(base, tuple(candidates), force and any(unlike[id(other)] for other in judged))
+    forced = force and any(unlike[id(other)] for other in judged)
+    return Comparison(base, tuple(candidates), forced, tuple(_own_warnings(base)))
+
+
+def has_failed_proof(one: Configuration) -> bool:
+    """Tell whether the accumulation proof failed in any launch."""
+    return any(launch.get("proof") == "FAIL" for launch in one.launches)
+
+
+def _throttled(base: Configuration, other: Configuration) -> list[str]:
+    """Say which of the two was slowed down by its GPU's protection, so that its speed is not its own."""
+    sides = (("the baseline", base), ("the candidate", other))
+    names = [name for name, side in sides if any(_NOT_COMPARABLE in (row.get("flags") or []) for row in _ok(side))]
+    return [f"flagged {_NOT_COMPARABLE}: {' and '.join(names)}"] if names else []
+
+
+def _ok(one: Configuration) -> list[Row]:
+    return [launch for launch in one.launches if launch["outcome"] == "ok"]
 
 
 def _baseline(
@@ -151,10 +183,21 @@ def _nothing_left(base: Configuration, others: Sequence[Configuration], unlike: 
     return "\n".join(lines)
 
 
-def _warnings(base: Configuration, other: Configuration, forced: Sequence[str]) -> tuple[str, ...]:
-    warnings = [f"FORCED: {reason}" for reason in forced]
-    if other.fault:
-        warnings.append(other.fault)
+def _own_warnings(one: Configuration) -> list[str]:
+    """Say what must be known of one configuration, whatever it is compared with."""
+    warnings = [one.fault] if one.fault and one.speeds else []
+    if has_failed_proof(one):
+        warnings.append("proof FAIL: its update is not that of the global batch, so its speed is that of other work")
+    flags = sorted({flag for launch in one.launches for flag in launch.get("flags") or []})
+    if flags:
+        warnings.append("flags: " + ", ".join(flags))
+    if skipped := sum(launch.get("updates_skipped") or 0 for launch in one.launches):
+        warnings.append(f"{skipped} timed updates skipped by the gradient scaler: their optimizer step cost nothing")
+    return warnings
+
+
+def _warnings(base: Configuration, other: Configuration, forced: Sequence[str], pauses: Pauses) -> tuple[str, ...]:
+    warnings = [*(f"FORCED: {reason}" for reason in forced), *_own_warnings(other)]
     shared = sum(block in base.speeds for block in other.speeds)
     if 0 < shared < max(len(base.speeds), len(other.speeds)):
         warnings.append(
@@ -165,11 +208,11 @@ def _warnings(base: Configuration, other: Configuration, forced: Sequence[str]) 
             f"{apart} of {shared} rounds were not measured side by side: other rounds ran between the two launches, so "
             f"what changed in the machine meanwhile counts as a difference"
         )
-    flags = sorted({flag for launch in other.launches for flag in launch.get("flags") or []})
-    if flags:
-        warnings.append("flags: " + ", ".join(flags))
-    if skipped := sum(launch.get("updates_skipped") or 0 for launch in other.launches):
-        warnings.append(f"{skipped} timed updates skipped by the gradient scaler: their optimizer step cost nothing")
+    if waits := pauses.between(base, other):
+        warnings.append(
+            f"{len(waits)} of {shared} rounds were interrupted between the two launches, for up to "
+            f"{format_seconds(max(waits))}: what changed in the machine meanwhile counts as a difference"
+        )
     if settings := differences(base.row, other.row, ("allocator_settings",)):
         warnings.append(f"{', '.join(settings)}: bytes reserved do not compare, nor what fits")
     if unlike_limits := power_cap_warning(base.launches, other.launches):

@@ -84,9 +84,7 @@ def _what_more_rounds_give(known: Sequence[PairStatistics], rounds: int) -> str:
     """Say what these rounds could find, and what a narrow interval takes; of all candidates at once."""
     changes = [100 * one.detectable_change for one in known]
     least, most = (f"{change:,.1f}" if change < 100 else f"{change:,.0f}" for change in (min(changes), max(changes)))
-    found = (
-        f"these {rounds} rounds call a true difference of {_span(least, most)} % faster or slower four times in five"
-    )
+    found = f"these {rounds} rounds call a candidate that is truly {_span(least, most)} % faster so four times in five"
     counts = sorted(count for one in known if (count := one.rounds_for[_SHOWN_WIDTH]) is not None)
     if not counts:
         return found
@@ -134,9 +132,12 @@ def _notes(comparison: Comparison) -> list[str]:
             f"loss curve agrees: over {min(loss.updates for loss in agreeing)} updates or more no loss differs from "
             f"the baseline's by more than {largest:.1g} of itself, which rounding explains"
         )
+    notes += [f"baseline {comparison.baseline.name}: {warning}" for warning in comparison.warnings]
     for one in ones:
         if one.loss and one.loss.word == "differ":
             notes.append(f"{one.candidate.name}: loss curves differ: {one.loss.note}")
+        elif one.loss and one.loss.word == "agree" and one.loss.note:
+            notes.append(f"{one.candidate.name}: loss curve {one.loss.note}")
         notes += [f"{one.candidate.name}: {warning}" for warning in one.warnings]
     if any(one.is_refused for one in ones):
         notes.append("refused: --force compares all the same")
@@ -194,7 +195,7 @@ def _base_row(comparison: Comparison) -> dict[str, Any]:
         "valid_tokens_per_s": base.speed,
         "peak_allocated_bytes": base.peak_bytes,
         "reason": None if base.speeds else f"does not fit ({base.fault})",
-        "notes": [],
+        "notes": list(comparison.warnings),
     }
 
 

@@ -16,6 +16,7 @@ from bench.record.atomic import write_atomically
 from bench.report.plot_style import RC
 from bench.report.plot_words import facts, lines_of, write_foot, write_head
 from bench.report.points import Row
+from bench.report.problem import note_on_problems
 
 SIZE = (8.6, 6.2)
 """Width and height [inches]."""
@@ -36,7 +37,12 @@ def house_style() -> Iterator[None]:
 
 
 def framed(title: str, second: str, rows: Sequence[Row], notes: Sequence[str]) -> tuple[Figure, Rect]:
-    """Make a figure with title, second line, facts and notes; return it and the room that is left for axes."""
+    """Make a figure with title, second line, facts and notes; return it and the room that is left for axes.
+
+    The last note says so where the rows hold several training problems.
+    """
+    several = note_on_problems(rows)
+    notes = [*notes, several] if several else notes
     figure = Figure(figsize=SIZE, dpi=DPI)
     FigureCanvasAgg(figure)
     top = write_head(figure, lines_of([title], 78), lines_of([second, facts(rows)], 128))

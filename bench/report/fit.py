@@ -9,7 +9,10 @@ from bench.record.fit import FIT_COLUMNS, HEADROOM, LaunchFit, judge_fit, launch
 from bench.report.launch_rows import Row, column_of
 from bench.units import format_bytes
 
-__all__ = ["HEADROOM", "Fit", "fit_of", "may_not_fit"]
+__all__ = ["HEADROOM", "NOT_JUDGED", "Fit", "fit_of", "fits_of"]
+
+NOT_JUDGED = "fit not judged: "
+"""How the words begin where it is not known whether a configuration fits."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +53,19 @@ def _words(
     asked_for = f"less than the {100 * headroom:g} % asked for"
     reserved = max((r for launch in ok if (r := launch.get("peak_reserved_bytes")) is not None), default=None)
     if capacity is None or (needed is None and reserved is None):
-        return "fit not judged: bytes in use or capacity unknown"
+        return f"{NOT_JUDGED}bytes in use or capacity unknown"
     if needed is None:
         words = f"{format_bytes(reserved)} of {format_bytes(capacity)} reserved, memory outside torch not measured"
-        return f"{words}: {asked_for} is free" if fits is False else f"fit not judged: {words}"
+        return f"{words}: {asked_for} is free" if fits is False else f"{NOT_JUDGED}{words}"
     words = f"{format_bytes(needed)} of {format_bytes(capacity)} in use, {format_bytes(capacity - needed)} spare"
     if any(fit.is_bound for fit in judged):
         words += ", memory of other processes included"
     if fits is None:
-        return f"fit not judged: {words}"
+        return f"{NOT_JUDGED}{words}"
     return words if fits else f"{words}: {asked_for}"
 
 
-def may_not_fit(rows: Sequence[Row], headroom: float) -> list[bool]:
-    """Say of each launch whether it alone shows that its configuration does not fit; by columns, so fast."""
+def fits_of(rows: Sequence[Row], headroom: float) -> list[bool | None]:
+    """Say of each launch alone whether it fits, null where that is not known; by columns, so fast."""
     columns = (column_of(rows, name) for name in FIT_COLUMNS)
-    return [judge_fit(headroom, *values).fits is False for values in zip(*columns, strict=True)]
+    return [judge_fit(headroom, *values).fits for values in zip(*columns, strict=True)]

@@ -14,6 +14,7 @@ from bench.errors import BenchError
 from bench.record.columns import COLUMN_BY_NAME, COLUMNS
 from bench.report.launch_rows import LaunchRows, Row, column_of, rows_at
 from bench.report.select import rows_of, select_table
+from bench.report.where import nothing_meets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +28,7 @@ _DECIDING = (
     *("timed_s", "update_s_p05", "update_s_p95", "threads_per_rank", "final_train_loss", "joules_per_valid_token"),
     *("peak_allocated_bytes", "peak_reserved_bytes", "outside_torch_bytes", "outside_torch_at_most_bytes"),
     *("host_peak_rss_bytes", "alloc_retries", "allocator_settings"),
-    "sw_power_cap_share",
+    *("sw_power_cap_share", "launch_s"),
     *("device_capacity_bytes", "memory_method", "hostname", "cpu_model", "cpu_count", "gpu_name", "driver_version"),
     *("cuda_version", "cudnn_version", "nccl_version", "torch_version", "python_version", "bench_version"),
 )
@@ -45,21 +46,23 @@ def load_launches(paths: Sequence[Path], where: Sequence[str] = ()) -> Sequence[
         StorageError: A file is damaged, foreign or of a newer version.
     """
     tables = [select_table([path], where) for path in paths]
-    if not where:
-        require_rows(tables, paths)
+    require_rows(tables, paths, where)
     source = [place for place, table in enumerate(tables) for _ in range(len(table))]
     with paused_collector():
         rows = _rows(pa.concat_tables(tables), source)
         return _each_once(rows) if len(paths) > 1 else rows
 
 
-def require_rows(tables: Sequence[pa.Table], paths: Sequence[Path]) -> None:
-    """Refuse results that hold no row at all, which is not the same as no row that meets a condition.
+def require_rows(tables: Sequence[pa.Table], paths: Sequence[Path], where: Sequence[str] = ()) -> None:
+    """Refuse results that hold no row at all, or none that meets the conditions by which the tables were selected.
 
     Raises:
-        BenchError: There is no row; says what that means.
+        BenchError: There is no row; says which of the two it is, and which values there are.
     """
     if not any(map(len, tables)):
+        every = select_table(paths) if where else None
+        if every is not None and len(every):
+            raise nothing_meets(where, lambda column: every.column(column).to_pylist(), "row", "--where")
         held = "holds" if len(paths) == 1 else "hold"
         raise BenchError(f"{', '.join(map(str, paths))} {held} no row: no launch has ended yet. Run the sweep first.")
 

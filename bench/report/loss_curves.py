@@ -34,7 +34,7 @@ class CurveVerdict:
     largest: float | None
     """Largest relative difference over the prefix; null when not compared."""
     note: str
-    """Where they part first, or why they were not compared."""
+    """Where they part first, why they were not compared, or that one is shorter; empty when there is nothing to say."""
 
 
 def load_curves(paths: Sequence[Path]) -> dict[LaunchKey, Curve]:
@@ -50,31 +50,46 @@ def load_curves(paths: Sequence[Path]) -> dict[LaunchKey, Curve]:
     return curves
 
 
-def curve_of(launches: Iterable[Row], curves: Mapping[LaunchKey, Curve]) -> Curve:
-    """Give the longest curve among the launches of a configuration; empty when there is none."""
+def curves_of(launches: Iterable[Row], curves: Mapping[LaunchKey, Curve]) -> list[Curve]:
+    """Give the curve of every launch of a configuration that has one, the longest first."""
     keys = [
         (row.get("source"), row["trial_id"], row.get("round"), row.get("attempt"))
         for row in launches
         if row["outcome"] == "ok"
     ]
-    return max((curves[key] for key in keys if key in curves), key=len, default={})
+    return sorted((curves[key] for key in keys if curves.get(key)), key=len, reverse=True)
 
 
-def compare_curves(one: Row, one_curve: Curve, other: Row, other_curve: Curve) -> CurveVerdict:
-    """Compare the losses of two configurations over their common updates.
+def compare_curves(one: Row, one_curves: Sequence[Curve], other: Row, other_curves: Sequence[Curve]) -> CurveVerdict:
+    """Compare the losses of two configurations over their common updates, those of every launch.
+
+    All are held against the longest curve of the baseline, its own other launches too.
 
     Args:
         one: A row of the baseline.
-        one_curve: Its loss by update.
+        one_curves: Loss by update of its launches, the longest first.
         other: A row of the candidate.
-        other_curve: Its loss by update.
+        other_curves: Loss by update of its launches, the longest first.
     """
     if unlike := differences(one, other, (*PROBLEM, *WORK)):
         return CurveVerdict("not compared", 0, None, "other training: " + ", ".join(unlike))
+    if not one_curves or not other_curves:
+        return CurveVerdict("not compared", 0, None, "no updates were stored for both")
+    tolerance = max(_TOLERANCE.get(str(row.get("amp_mode")), _TOLERANCE["bf16"]) for row in (one, other))
+    base, *others = one_curves
+    verdicts = [_compare(base, curve, tolerance) for curve in (*other_curves, *others)]
+    for word in ("differ", "not compared"):
+        if found := [verdict for verdict in verdicts if verdict.word == word]:
+            return found[0]
+    least, longest = min(verdict.updates for verdict in verdicts), max(len(base), len(other_curves[0]))
+    note = f"compared over {least} of {longest} updates only: a launch has no more losses" if least < longest else ""
+    return CurveVerdict("agree", least, max(verdict.largest or 0.0 for verdict in verdicts), note)
+
+
+def _compare(one_curve: Curve, other_curve: Curve, tolerance: float) -> CurveVerdict:
     prefix = [update for update in sorted(one_curve) if update in other_curve]
     if not prefix:
         return CurveVerdict("not compared", 0, None, "no updates were stored for both")
-    tolerance = max(_TOLERANCE.get(str(row.get("amp_mode")), _TOLERANCE["bf16"]) for row in (one, other))
     gaps = {update: _gap(one_curve[update], other_curve[update]) for update in prefix}
     first = next((update for update in prefix if not gaps[update] <= tolerance), None)
     if first is None:

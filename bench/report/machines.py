@@ -25,9 +25,13 @@ def machine_key(row: Row) -> tuple[Any, ...]:
 
 
 def machine_keys(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
-    """Give the `machine_key` of every row, by columns."""
+    """Give the `machine_key` of every row, by columns; on CPUs with the threads that torch used.
+
+    One trial measured on other numbers of threads is another measurement. `machine_key` leaves them out, since they
+    rightly differ with the number of ranks.
+    """
     devices = set(column_of(rows, "device"))
-    cpu_keys = zip(*(column_of(rows, name) for name in _CPU_KEY), strict=True)
+    cpu_keys = zip(*(column_of(rows, name) for name in (*_CPU_KEY, "threads_per_rank")), strict=True)
     if devices == {"cpu"}:
         return list(cpu_keys)
     gpu_keys = zip(*(column_of(rows, name) for name in _GPU_KEY), strict=True)
@@ -48,7 +52,43 @@ def machine_differences(one: Row, other: Row) -> list[str]:
     if one.get("device") != other.get("device"):
         return differences(one, other, ("device",))
     hardware = _CPU if one.get("device") == "cpu" else _GPU
-    return differences(one, other, (*hardware, *SOFTWARE))
+    return [
+        *differences(one, other, (*hardware, *SOFTWARE)),
+        *_unknown_method(one, other),
+        *thread_differences(one, other),
+    ]
+
+
+def thread_differences(one: Row, other: Row) -> list[str]:
+    """Say that two launches asked for the same threads and CPUs gave them unlike ones; empty where that is not so.
+
+    Threads that were asked for, or that follow from the number of ranks, are an axis like any other.
+    """
+    asked_alike = all(one.get(name) == other.get(name) for name in ("device", "cpu_threads_per_rank", "world_size"))
+    return differences(one, other, ("threads_per_rank",)) if asked_alike and one.get("device") == "cpu" else []
+
+
+def why_mixed_methods(rows: Sequence[Row]) -> str | None:
+    """Say that results which are ok were measured by several versions of the method; null where it is one."""
+    outcomes, versions = column_of(rows, "outcome"), column_of(rows, "measurement_version")
+    found = {version for outcome, version in zip(outcomes, versions, strict=True) if outcome == "ok"}
+    if len(found) < 2:
+        return None
+    known = [str(version) for version in sorted(found - {None})] + ["an unknown one"] * (None in found)
+    choice = next(iter(sorted(found - {None}, reverse=True)))
+    return (
+        f"the results were measured by several versions of the method ({', '.join(known)}), whose numbers do not "
+        f"compare. Choose one: --where 'measurement_version == {choice}'"
+    )
+
+
+def _unknown_method(one: Row, other: Row) -> list[str]:
+    """Take an unknown version of the method for another one; a launch that failed may know less than it should."""
+    versions = [row.get("measurement_version") for row in (one, other)]
+    if versions.count(None) != 1 or any(row.get("outcome") != "ok" for row in (one, other)):
+        return []
+    words = ["unknown" if version is None else clean(str(version)) for version in versions]
+    return [f"measurement_version {words[0]} against {words[1]}"]
 
 
 def why_not_comparable(one: Row, other: Row) -> list[str]:

@@ -209,8 +209,8 @@ def _chart(table: pa.Table, is_interactive: bool, has_points: bool) -> str:
     if is_interactive:
         return (
             head + '<div id="chart" role="img" aria-label="Scatter of memory against throughput"></div>'
-            "<p class=quiet>Line: the Pareto frontier; nothing else is faster in as little memory. Hover for values, "
-            "click a point for its details, click the legend to show one mode.</p>"
+            "<p class=quiet>Line: the Pareto frontier, one for each training problem; nothing else of it is faster in "
+            "as little memory. Hover for values, click a point for its details, click the legend to show one mode.</p>"
         )
     figures = _svg_figures(table, ("memory-throughput",))
     return head + "".join(figures) + "<p class=quiet>Installed with the extra [report], this chart is interactive.</p>"

@@ -29,6 +29,8 @@ class ChartPoint:
     """Peak allocated bytes, worst rank."""
     speed: float
     """valid_tokens_per_s, all ranks."""
+    problem: int = 0
+    """Number of its training problem: each has a frontier of its own."""
 
 
 def chart_script() -> str | None:
@@ -56,7 +58,12 @@ def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
 
     largest = max(point.memory_bytes for point in points)
     unit, size = byte_unit(largest)
-    on_frontier = {points[i].id for i in pareto_frontier([(p.memory_bytes, p.speed) for p in points])}
+    on_frontier = {
+        same[i].id
+        for number in {point.problem for point in points}
+        for same in [[point for point in points if point.problem == number]]
+        for i in pareto_frontier([(point.memory_bytes, point.speed) for point in same])
+    }
     values = [
         {
             "id": point.id,
@@ -64,6 +71,7 @@ def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
             "mode": point.mode,
             "memory": point.memory_bytes / size,
             "speed": point.speed,
+            "problem": point.problem,
             "frontier": "on the Pareto frontier" if point.id in on_frontier else "another is better at both",
         }
         for point in points
@@ -101,7 +109,7 @@ def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
     line = (
         base.transform_filter(is_on)
         .mark_line(interpolate="step-after", color=QUIET, strokeWidth=1.2)
-        .encode(x=across, y=up, order=alt.Order("memory:Q"))
+        .encode(x=across, y=up, order=alt.Order("memory:Q"), detail="problem:N")
     )
     marks = (
         base.mark_point(filled=True, cursor="pointer")

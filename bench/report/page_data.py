@@ -12,6 +12,7 @@ from bench.report.configurations import Configuration
 from bench.report.page_chart import ChartPoint
 from bench.report.people import clean
 from bench.report.points import Row
+from bench.report.problem import numbers_of
 from bench.report.recommend import Recommendation
 from bench.units import format_bytes, format_rate, format_seconds
 
@@ -48,9 +49,12 @@ def page_rows(configurations: Sequence[Configuration], result: Recommendation | 
 
 def chart_points(rows: Sequence[PageRow]) -> list[ChartPoint]:
     """Give the points of the rows that have both values; a missing one is never drawn as 0."""
+    problems = numbers_of([row.configuration.row for row in rows])
     return [
-        ChartPoint(row.id, clean(one.name), clean(str(one.row.get("amp_mode"))), float(one.peak_bytes), one.speed)
-        for row in rows
+        ChartPoint(
+            row.id, clean(one.name), clean(str(one.row.get("amp_mode"))), float(one.peak_bytes), one.speed, problem
+        )
+        for row, problem in zip(rows, problems, strict=True)
         for one in [row.configuration]
         if one.speed is not None and one.peak_bytes is not None and one.peak_bytes > 0
     ]

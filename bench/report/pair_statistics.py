@@ -25,13 +25,13 @@ class PairStatistics:
     sign_flip_p: float
     """Two-sided p of "neither is faster" by flipping signs, exact up to 20 rounds; of this pair alone (no Holm)."""
     detectable_change: float
-    """Relative change of speed that so many rounds would call faster or slower in 4 of 5 comparisons."""
+    """Relative gain of speed that so many rounds would call faster in 4 of 5 comparisons, among as many candidates."""
     rounds_for: Mapping[float, int | None]
     """Half-width of the interval, relative, to the rounds that should reach it; null beyond reach."""
 
 
 def pair_statistics(
-    baseline: Mapping[Block, float], candidate: Mapping[Block, float], interval: Interval
+    baseline: Mapping[Block, float], candidate: Mapping[Block, float], interval: Interval, comparisons: int = 1
 ) -> PairStatistics:
     """Give the statistics of one pair.
 
@@ -39,6 +39,7 @@ def pair_statistics(
         baseline: valid_tokens_per_s by block.
         candidate: The same of the candidate; at least two blocks in common.
         interval: Of the two, which may share its error with other pairs.
+        comparisons: Candidates judged together.
     """
     from bench.measure.intervals import blocks_needed, log_ratios, minimum_detectable_effect, sign_flip_p
     from bench.measure.verdict import CLEAR
@@ -49,6 +50,6 @@ def pair_statistics(
     return PairStatistics(
         sign_flip_p=sign_flip_p(logs),
         # What is inside 0.5 % is called neither, however sure it is.
-        detectable_change=math.expm1(minimum_detectable_effect(interval, CLEAR)),
+        detectable_change=math.expm1(minimum_detectable_effect(interval, CLEAR, comparisons=comparisons)),
         rounds_for={width: blocks_needed(block_sd, math.log1p(width)) for width in HALF_WIDTHS},
     )

@@ -24,7 +24,7 @@ _SHORT = {
     "final_train_loss": "train loss",
 }
 _NOT_AN_AXIS = ("micro_batch_size", "accumulation_steps", "model_kind", "config_json")
-_AXES = ("sweep", "hostname", *(column.name for column in COLUMNS if column.rule == "config"))
+_AXES = ("sweep", "hostname", "measurement_version", *(column.name for column in COLUMNS if column.rule == "config"))
 _CAPTION = (
     "model",
     "device",
@@ -102,8 +102,23 @@ def chosen_table(rows: Sequence[Row], names: Sequence[str]) -> PeopleTable:
 
 
 def axis_names(rows: Sequence[Row]) -> list[str]:
-    """Name the configuration columns that take more than one value, micro-batch and accumulation aside."""
-    return [name for name in _AXES if name not in _NOT_AN_AXIS and _varies(rows, name)]
+    """Name the configuration columns that take more than one value, micro-batch and accumulation aside.
+
+    The threads that torch used are named where they differ although none, or the same number, were asked for.
+    """
+    names = [name for name in _AXES if name not in _NOT_AN_AXIS and _varies(rows, name)]
+    return names + ["threads_per_rank"] * _threads_vary_within_a_trial(rows)
+
+
+def _threads_vary_within_a_trial(rows: Sequence[Row]) -> bool:
+    if len(distinct_of(rows, "threads_per_rank") - {None}) < 2:
+        return False
+    first: dict[Any, Any] = {}
+    return any(
+        row["threads_per_rank"] != first.setdefault(row["trial_id"], row["threads_per_rank"])
+        for row in rows
+        if row.get("threads_per_rank") is not None and row.get("device") == "cpu" and row["outcome"] == "ok"
+    )
 
 
 def _varies(rows: Sequence[Row], name: str) -> bool:

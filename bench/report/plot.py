@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 def plot_memory_throughput(frame: pd.DataFrame | pa.Table, out_dir: Path) -> list[Path]:
     """Draw one point per trial: peak allocated memory (worst rank) against valid tokens per second (all ranks).
 
-    The frontier joins the trials that no other beats at both. Points are named micro-batch x accumulation steps, and
-    by whatever else varies; a name that finds no room is left out, those of the frontier last. Trials that are not ok
-    are listed below the figure. Axes are logarithmic where the values span more than a factor of 20.
+    The frontier joins the trials that no other beats at both, one for each training problem. Points are named
+    micro-batch x accumulation steps, and by whatever else varies; a name that finds no room is left out, those of the
+    frontier last. Trials that are not ok are listed below the figure. Axes are logarithmic where the values span more
+    than a factor of 20.
 
     Args:
         frame: What `load_results` or `select_table` gave.
@@ -55,15 +56,28 @@ def plot_memory_throughput(frame: pd.DataFrame | pa.Table, out_dir: Path) -> lis
 
 
 def _draw(points: Sequence[Point], rows: Sequence[Row]) -> Figure:
-    frontier = [points[i] for i in pareto_frontier([(point.memory_bytes, point.speed) for point in points])]
-    title = finding(frontier, len(points))
-    figure, room = framed(title, second_finding(frontier), rows, footnotes(rows, points))
+    frontiers = [_frontier([one for one in points if one.problem == number]) for number in _problems(points)]
+    frontier = [point for one in frontiers for point in one]
+    title, second = finding(frontier, len(points)), second_finding(frontier)
+    if len(frontiers) > 1:
+        title = f"{len(frontiers)} training problems: no choice between them"
+        second = "A frontier for each: what trains something else is no alternative, however fast"
+    figure, room = framed(title, second, rows, footnotes(rows, points))
     axes = figure.add_axes(room)
     size = set_axes(axes, points, rows)
     draw_wall(axes, points, rows, size)
-    draw_frontier(axes, frontier, size)
+    for one in frontiers:
+        draw_frontier(axes, one, size)
     for mode in dict.fromkeys([*MODE_COLORS, *(point.amp_mode for point in points)]):
         draw_mode(axes, [point for point in points if point.amp_mode == mode], frontier, size)
     draw_legend(axes, points)
-    draw_names(figure, axes, points, frontier, size)
+    draw_names(figure, axes, points, frontiers, size)
     return figure
+
+
+def _problems(points: Sequence[Point]) -> list[int]:
+    return sorted({point.problem for point in points})
+
+
+def _frontier(points: Sequence[Point]) -> list[Point]:
+    return [points[i] for i in pareto_frontier([(point.memory_bytes, point.speed) for point in points])]

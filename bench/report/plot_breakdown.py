@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from bench.errors import BenchError
+from bench.report.cut_apart import cut_apart
 from bench.report.figure import framed
 from bench.report.plot_style import INK, QUIET
 from bench.report.points import Row, extra_axes, name_of
@@ -109,7 +110,7 @@ def draw_breakdown(rows: Sequence[Row]) -> Figure:
         notes.append(f"The {_MOST_BARS} largest of {len(bars)} are drawn.")
         bars = sorted(bars, key=lambda bar: -bar.total)[:_MOST_BARS]
     figure, (left, bottom, width, height) = framed(title, "", rows, notes)
-    names = [cut(bar.name, _LONGEST_NAME) for bar in bars]
+    names = cut_apart([bar.name for bar in bars], _LONGEST_NAME)
     shift = 0.0088 * max(map(len, names))
     axes = figure.add_axes((left - 0.07 + shift, bottom, width + 0.05 - shift, height))
     unit, size = byte_unit(max(bar.total for bar in bars))

@@ -53,6 +53,8 @@ class HeatMap:
     panels: tuple[str, ...]
     left_out: int
     """Rows and columns that are not drawn, all slower."""
+    is_crowded: bool
+    """Whether a cell stands for several configurations, of which it shows the fastest."""
     is_by_cut: bool
     """Whether a row is a mode and world size, since the global batch leaves one accumulation count per micro-batch."""
 
@@ -86,6 +88,7 @@ def heat_map(rows: Sequence[Row]) -> HeatMap:
         tuple(row for row in rows_ if row in keep_rows),
         tuple(panels[:4]),
         len(columns) - len(keep_columns) + len(rows_) - len(keep_rows),
+        any(len(group) > 1 for group in groups.values()),
         is_by_cut,
     )
 
@@ -105,7 +108,7 @@ def draw_heat_map(rows: Sequence[Row]) -> Figure:
     notes = [f"Colour, and in a cell: valid tokens/s of all ranks{memory}{steps}. Empty: not measured."]
     if data.left_out:
         notes.append(f"{data.left_out} slower rows or columns are not drawn.")
-    if len({one.row.get("world_size") for one in configurations_of(rows)}) > 1 and not data.is_by_cut:
+    if data.is_crowded:
         notes.append("Of several configurations in one cell the fastest is shown.")
     figure, (left, bottom, width, height) = framed(title, second, rows, notes)
     low, high = float(worst.speed or 0.0), float(best.speed or 1.0)

@@ -15,8 +15,11 @@ _MOST_NAMED = 40
 """Among more points only the frontier has names."""
 
 
-def draw_names(figure: Figure, axes: Axes, points: Sequence[Point], frontier: Sequence[Point], size: int) -> None:
-    """Label the frontier first, fastest first, then the others while there is room."""
+def draw_names(
+    figure: Figure, axes: Axes, points: Sequence[Point], frontiers: Sequence[Sequence[Point]], size: int
+) -> None:
+    """Label the frontiers first, fastest first, then the others while there is room."""
+    frontier = [point for one in frontiers for point in one]
     texts = _merge_labels(points, frontier)
     if len(points) > _MOST_NAMED:
         texts = {point: text for point, text in texts.items() if point in frontier}
@@ -39,7 +42,8 @@ def draw_names(figure: Figure, axes: Axes, points: Sequence[Point], frontier: Se
     for point, (x, _) in where.items():
         low, high = axes.transData.transform([(1, point.slowest), (1, point.fastest)])[:, 1]
         obstacles.append((x - pixels, float(low), x + pixels, float(high)))
-    obstacles += _line_boxes([where[point] for point in frontier], area.x1, pixels)
+    for one in frontiers:
+        obstacles += _line_boxes([where[point] for point in one], area.x1, pixels)
     for point, label, box in zip(ordered, labels, place_labels(labels, inside, obstacles, 6.5 * pixels), strict=True):
         if box is not None:
             _draw_label(axes, point, texts[point], label, box, point in frontier, pixels)

@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
+from bench.report.cut_apart import cut_apart
 from bench.report.figure import framed
 from bench.report.plot_style import QUIET
 from bench.report.points import Row
@@ -21,6 +22,8 @@ from bench.units import format_seconds
 _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 _MOST = len(_COLORS)
 _LEGEND_COLUMNS = 3
+_LEGEND_WIDTH, _LONGEST_NAME = 111, 90
+"""Characters in a line of the legend, handles and gaps included, and in one name."""
 _LOG_FROM = 6.0
 
 
@@ -75,12 +78,14 @@ def draw_update_times(rows: Sequence[Row], updates: Sequence[Mapping[str, Any]])
     fastest = sorted(ones.values(), key=lambda one: -(one.speed or 0.0))[:_MOST]
     best = fastest[0]
     notes = [
-        "One line per launch (round). Strong: the timed part; pale: first update, memory pass and warm-up before it."
+        "One line per launch (round). Strong: the timed part; pale: updates outside the timed part, before or after."
     ]
     if len(ones) > _MOST:
         notes.append(f"The {_MOST} fastest of {len(ones)} configurations are drawn.")
     figure, (left, bottom, width, height) = framed(_title(best, traces), _second(best, traces), rows, notes)
-    legend_rows = -(-len(fastest) // _LEGEND_COLUMNS)
+    labels = dict(zip(map(id, fastest), cut_apart([one.name for one in fastest], _LONGEST_NAME), strict=True))
+    columns = max(1, min(_LEGEND_COLUMNS, _LEGEND_WIDTH // (max(map(len, labels.values())) + 7)))
+    legend_rows = -(-len(fastest) // columns)
     axes = figure.add_axes((left + 0.02, bottom, width - 0.02, height - 0.033 * (legend_rows - 1)))
     values: list[float] = []
     for one, color in zip(fastest, _COLORS, strict=False):
@@ -99,7 +104,7 @@ def draw_update_times(rows: Sequence[Row], updates: Sequence[Mapping[str, Any]])
                 marker="o",
                 markersize=2.6,
                 zorder=3,
-                label=one.name if number == 0 else None,
+                label=labels[id(one)] if number == 0 else None,
             )
     if max(values) > _LOG_FROM * min(values):
         axes.set_yscale("log")
@@ -113,7 +118,7 @@ def draw_update_times(rows: Sequence[Row], updates: Sequence[Mapping[str, Any]])
     axes.set_xlabel("update, from 0 at the initial weights", labelpad=6)
     axes.set_ylabel("duration of an update, slowest rank", labelpad=6)
     legend = axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.012, 1.0), ncols=_LEGEND_COLUMNS, columnspacing=1.6, borderaxespad=0.2
+        loc="lower left", bbox_to_anchor=(-0.012, 1.0), ncols=columns, columnspacing=1.6, borderaxespad=0.2
     )
     for text in legend.get_texts():
         text.set_color(QUIET)

@@ -53,7 +53,8 @@ def footnotes(rows: Sequence[Row], points: Sequence[Point]) -> list[str]:
     """Explain labels, rings and bars, and name what is not drawn."""
     also = ", then what else differs" if any("," in point.label for point in points) else ""
     what = f"Labels: micro-batch \u00d7 accumulation steps{also}."
-    notes = [f"{what} Ringed: nothing else is faster in as little memory."]
+    of_it = " of its training problem" if len({point.problem for point in points}) > 1 else ""
+    notes = [f"{what} Ringed: nothing else{of_it} is faster in as little memory."]
     if any(point.fastest > point.slowest for point in points):
         notes[0] += " Points: geometric mean of the rounds; bars: slowest to fastest."
     for outcome, names in absent_of(rows).items():

@@ -1,4 +1,4 @@
-"""Turn rows into the points of a plot: one per trial, its rounds summarised."""
+"""Turn rows into the points of a plot: one per trial and kind of machine, its rounds summarised."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.report.cut_apart import cut_apart
+from bench.report.machines import machine_keys
 from bench.report.people import axis_names, clean, distinct
+from bench.report.problem import numbers_of
 from bench.sweep.names import IN_EVERY_NAME, cut, value_words
 from bench.sweep.names import name_of as name_of
 
@@ -36,26 +39,31 @@ class Point:
     """Micro-batch x accumulation, and whatever else tells the trials apart."""
     name: str
     """The same in words, for a sentence."""
+    problem: int = 0
+    """Number of its training problem: only points of one are alternatives to one another."""
 
 
 def points_of(rows: Sequence[Row]) -> list[Point]:
     """Make one point of each trial that is ok and has both values; what lacks one is left out, never drawn as 0."""
     extra = extra_axes([row for row in rows if row["outcome"] == "ok"])
-    by_trial: dict[tuple[Any, Any], list[Row]] = {}
-    for row in rows:
+    by_trial: dict[tuple[Any, ...], list[Row]] = {}
+    for row, machine in zip(rows, machine_keys(rows), strict=True):
         if (
             row["outcome"] == "ok"
             and _drawable(row.get("valid_tokens_per_s"))
             and _drawable(row.get("peak_allocated_bytes"))
         ):
-            by_trial.setdefault((row.get("sweep"), row["trial_id"]), []).append(row)
-    return [_point(launches, extra) for launches in by_trial.values()]
+            by_trial.setdefault((row.get("sweep"), row["trial_id"], machine), []).append(row)
+    firsts = [launches[0] for launches in by_trial.values()]
+    labels = cut_apart([label_of(row, extra) for row in firsts], _LONGEST_LABEL)
+    every = zip(by_trial.values(), labels, numbers_of(firsts), strict=True)
+    return [_point(launches, extra, label, problem) for launches, label, problem in every]
 
 
 def label_of(row: Row, extra: Sequence[str] = ()) -> str:
     """Write "8 x 4" with a true multiplication sign, and the values of the extra axes."""
     first = f"{_word(row.get('micro_batch_size'))} \u00d7 {_word(row.get('accumulation_steps'))}"
-    return cut(", ".join([first, *value_words(row, extra)]), _LONGEST_LABEL)
+    return ", ".join([first, *value_words(row, extra)])
 
 
 def absent_of(rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -65,7 +73,7 @@ def absent_of(rows: Sequence[Row]) -> dict[str, list[str]]:
     for row in rows:
         if row["outcome"] != "ok":
             names = absent.setdefault(row["outcome"], [])
-            name = f"{_word(row.get('amp_mode'))} {label_of(row, extra)}"
+            name = f"{_word(row.get('amp_mode'))} {cut(label_of(row, extra), _LONGEST_LABEL)}"
             if name not in names:
                 names.append(name)
     return absent
@@ -81,7 +89,7 @@ def _drawable(value: Any) -> bool:
     return value is not None and math.isfinite(value) and value > 0
 
 
-def _point(launches: Sequence[Row], extra: Sequence[str]) -> Point:
+def _point(launches: Sequence[Row], extra: Sequence[str], label: str, problem: int) -> Point:
     speeds = [float(row["valid_tokens_per_s"]) for row in launches]
     row = launches[0]
     words = [_word(row.get("amp_mode")), f"micro-batch {_word(row.get('micro_batch_size'))}"]
@@ -92,8 +100,9 @@ def _point(launches: Sequence[Row], extra: Sequence[str]) -> Point:
         slowest=min(speeds),
         fastest=max(speeds),
         amp_mode=_word(row.get("amp_mode")),
-        label=label_of(row, extra),
+        label=label,
         name=", ".join(words),
+        problem=problem,
     )
 
 

@@ -61,6 +61,26 @@ def problems_of(rows: Sequence[Row]) -> list[Problem]:
     return [_problem(columns, key, rows_at(rows, places)) for key, places in groups.items()]
 
 
+def numbers_of(rows: Sequence[Row]) -> list[int]:
+    """Number the training problem of each row, from 0 in order of appearance."""
+    columns = problem_columns(rows)
+    numbers: dict[tuple[Any, ...], int] = {}
+    keys = [tuple(row.get(name) for name in columns) for row in rows]
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+def note_on_problems(rows: Sequence[Row]) -> str | None:
+    """Say of a figure that holds several training problems that it offers no choice between them; None for one."""
+    problems = problems_of([row for row in rows if row["outcome"] == "ok"])
+    if len(problems) < 2:
+        return None
+    differ = ", ".join(condition.split(" ")[0] for condition in problems[0].conditions)
+    return (
+        f"{len(problems)} training problems in one figure ({differ}): not alternatives to one another. Choose one, "
+        f"with {problems[0].options}."
+    )
+
+
 def _problem(columns: Sequence[str], key: Sequence[Any], rows: Sequence[Row]) -> Problem:
     words = [value_word(name, value) or f"{name} null" for name, value in zip(columns, key, strict=True)]
     conditions = [f"{name} == {'null' if value is None else value}" for name, value in zip(columns, key, strict=True)]

@@ -9,7 +9,7 @@ from typing import Literal
 
 from bench.report.configurations import Configuration
 from bench.report.phrases import between, percent
-from bench.report.rounds import LEAST_ROUNDS, RoundFit
+from bench.report.rounds import LEAST_ROUNDS, Rate, RoundFit
 from bench.report.verdicts import SpeedVerdict, judge_fit
 from bench.units import format_bytes
 
@@ -37,8 +37,11 @@ class Other:
     """Why it was not chosen, in one line."""
 
 
-def rank(running: Sequence[Configuration]) -> tuple[Configuration, list[Other]]:
-    """Choose, and judge the others against the choice: ties, open ones and slower ones, the fastest of each first."""
+def rank(running: Sequence[Configuration]) -> tuple[Configuration, list[Other], Rate | None]:
+    """Choose, and judge the others against the choice: ties, open ones and slower ones, the fastest of each first.
+
+    Also gives the rate of the choice in an average round, where it was not measured in every one.
+    """
     by_speed = sorted(running, key=lambda one: -(one.speed or 0.0))
     contenders, behind = by_speed[: MOST_JUDGED + 1], by_speed[MOST_JUDGED + 1 :]
     speeds = [one.speeds for one in contenders]
@@ -53,7 +56,7 @@ def rank(running: Sequence[Configuration]) -> tuple[Configuration, list[Other]]:
     standings: tuple[Standing, ...] = ("tie", "open", "slower")
     others.sort(key=lambda other: standings.index(other.standing))
     others += [Other(one, "slower", None, _far_behind(choice, one, len(contenders) - 1)) for one in behind]
-    return choice, others
+    return choice, others, fit.rate(chosen)
 
 
 def _choose(contenders: Sequence[Configuration], fit: RoundFit, order: Sequence[int]) -> int:

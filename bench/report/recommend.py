@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
-from bench.report.eligible import reasons_out, refuse_unlike
-from bench.report.fit import HEADROOM, Fit, fit_of
+from bench.report.eligible import proof_doubt, reasons_out, refuse_unlike
+from bench.report.fit import Fit, fit_of
 from bench.report.launch_rows import Row, column_of
 from bench.report.launches import paused_collector
 from bench.report.predicted import predicted_lines
 from bench.report.projection import Projection, project
+from bench.report.question import Question
 from bench.report.ranking import Other, Standing, rank
+from bench.report.rounds import Rate
 
-BILLION = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class Question:
-    """Hold what is asked for."""
-
-    global_batch_size: int | None = None
-    """Sequences per update, exactly; null for the only one there is."""
-    gpus: int | None = None
-    """Ranks at most; null for as many as were measured."""
-    run_tokens: int = BILLION
-    """Valid tokens of the run, all ranks."""
-    price_per_gpu_hour: float | None = None
-    """Price of one GPU for an hour, in any currency."""
-    headroom: float = HEADROOM
-    """Share of the device's memory that must stay free."""
+__all__ = ["Question", "Recommendation", "recommend"]
 
 
 @dataclass(frozen=True)
@@ -53,9 +39,25 @@ class Recommendation:
 
     @property
     def runner_up(self) -> Other | None:
-        """Give the fastest of the others, ties included."""
+        """Give the fastest of the others by the ratio that ranks them; ties and open ones come before slower ones."""
         running = [other for other in self.others if other.standing != "out"]
-        return max(running, key=lambda other: other.configuration.speed or 0.0, default=None)
+        return min(running, key=_second_order, default=None)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Say what a choice must not be made without: that it is not proven, or not known to fit; empty when it is."""
+        fit = "not known to fit" if self.fit.fits is None else None
+        return [doubt for doubt in (fit, proof_doubt(self.choice)) if doubt is not None]
+
+    @property
+    def flags(self) -> list[str]:
+        """List what the launches of the choice were flagged with."""
+        return _flags(self.choice)
+
+    @property
+    def updates_skipped(self) -> int:
+        """Count timed updates of the choice that a gradient scaler skipped, all launches."""
+        return _skipped(self.choice)
 
     def standing(self, which: Standing) -> list[Other]:
         """List the others of one standing."""
@@ -63,7 +65,9 @@ class Recommendation:
 
 
 def recommend(rows: Sequence[Row], question: Question) -> Recommendation:
-    """Choose the fastest configuration that fits, whose proof did not fail; of ties the one with the least memory.
+    """Choose the fastest configuration that fits and is proven; of ties the one with the least memory.
+
+    Where nothing is proven, or nothing is known to fit, the choice is among the rest, and `doubts` says so.
 
     Args:
         rows: What `load_launches` or `launches_of` gave.
@@ -79,27 +83,32 @@ def recommend(rows: Sequence[Row], question: Question) -> Recommendation:
 
 def _recommend(rows: Sequence[Row], question: Question) -> Recommendation:
     configurations = configurations_of(rows)
-    batch = _global_batch(rows, question.global_batch_size)
-    out = reasons_out(rows, configurations, batch, question.gpus, question.headroom)
+    batch = _global_batch(rows, configurations, question)
+    asked = replace(question, global_batch_size=batch)
+    out = reasons_out(rows, configurations, asked)
     running = [one for one in configurations if id(one) not in out]
     if not running:
         raise BenchError(_nothing_to_choose(configurations, out, batch))
     refuse_unlike(rows, running)
-    choice, others = rank(running)
+    choice, others, fitted = rank(running)
     others += [Other(one, "out", None, out[id(one)]) for one in configurations if id(one) in out]
-    asked = Question(batch, question.gpus, question.run_tokens, question.price_per_gpu_hour, question.headroom)
     fit = fit_of(choice.launches, question.headroom)
     return Recommendation(
         question=asked,
         choice=choice,
-        projection=project(choice, question.run_tokens, question.price_per_gpu_hour),
+        projection=project(choice, question.run_tokens, question.price_per_gpu_hour, fitted),
         fit=fit,
         others=tuple(others),
-        caveats=tuple(_caveats(choice, running, others, asked, fit)),
+        caveats=tuple(_caveats(choice, running, others, asked, fit, fitted)),
     )
 
 
-def _global_batch(rows: Sequence[Row], asked: int | None) -> int:
+def _second_order(other: Other) -> tuple[bool, float]:
+    return other.standing == "slower", -(other.verdict.ratio if other.verdict is not None else 0.0)
+
+
+def _global_batch(rows: Sequence[Row], configurations: Sequence[Configuration], question: Question) -> int:
+    asked = question.global_batch_size
     there = sorted(set(column_of(rows, "global_batch_size")) - {None})
     if asked is not None and asked in there:
         return asked
@@ -109,7 +118,7 @@ def _global_batch(rows: Sequence[Row], asked: int | None) -> int:
             f"no row has a global batch of exactly {asked:,}. Measured: {known or 'none'}. Another global batch is "
             f"another training run, so none is offered instead."
         )
-        raise BenchError("\n".join([there_is_not, *predicted_lines(rows, asked)]))
+        raise BenchError("\n".join([there_is_not, *predicted_lines(rows, configurations, question)]))
     if len(there) != 1:
         raise BenchError(f"{len(there)} global batches were measured ({known}): choose with --global-batch-size.")
     return int(there[0])
@@ -127,7 +136,12 @@ def _nothing_to_choose(configurations: Sequence[Configuration], out: dict[int, s
 
 
 def _caveats(
-    choice: Configuration, running: Sequence[Configuration], others: Sequence[Other], question: Question, fit: Fit
+    choice: Configuration,
+    running: Sequence[Configuration],
+    others: Sequence[Other],
+    question: Question,
+    fit: Fit,
+    fitted: Rate | None,
 ) -> list[str]:
     caveats = []
     rivals = [other for other in others if other.standing in ("tie", "open")]
@@ -151,6 +165,12 @@ def _caveats(
             f"{unequal} of the others were measured in other rounds than the choice: their differences are those with "
             f"the rounds' own speed taken off. Run the sweep to its end to compare all in the same rounds."
         )
+    if fitted is not None:
+        caveats.append(
+            f"it was not measured in {fitted.rounds_missing} of "
+            f"{len(choice.speeds) + fitted.rounds_missing} rounds: its speed is that of an average round, with what "
+            f"the others tell of the rounds it missed."
+        )
     caveats += _proof_caveats(choice)
     if fit.fits is None:
         caveats.append(fit.words)
@@ -158,14 +178,21 @@ def _caveats(
         most = max(one.row.get("world_size") or 0 for one in running)
         why = f"no configuration with more than {most} was measured" if most == ranks else "more ranks were not faster"
         caveats.append(f"uses {ranks} of {question.gpus} GPUs: {why}. Nothing is extrapolated to more ranks.")
-    flags = sorted({flag for launch in choice.launches for flag in launch.get("flags") or []})
-    if flags:
+    if flags := _flags(choice):
         caveats.append(f"its launches are flagged: {', '.join(flags)}.")
-    if skipped := sum(launch.get("updates_skipped") or 0 for launch in choice.launches):
+    if skipped := _skipped(choice):
         caveats.append(
             f"{skipped} of its timed updates were skipped by the gradient scaler, so it looks a little faster."
         )
     return caveats
+
+
+def _flags(choice: Configuration) -> list[str]:
+    return sorted({str(flag) for launch in choice.launches for flag in launch.get("flags") or []})
+
+
+def _skipped(choice: Configuration) -> int:
+    return sum(launch.get("updates_skipped") or 0 for launch in choice.launches)
 
 
 def _proof_caveats(choice: Configuration) -> list[str]:

@@ -25,7 +25,7 @@ _MOST_PROBLEMS = 6
 
 
 def recommendation_lines(frame: pa.Table | pd.DataFrame) -> list[str]:
-    """Say in two to four lines what to run, one for each training problem; where there is no answer, why."""
+    """Say in two to five lines what to run, one for each training problem; where there is no answer, why."""
     rows = launches_of(frame)
     try:
         result = recommend(rows, Question())
@@ -46,7 +46,8 @@ def lines_by_problem(rows: Sequence[Row], question: Question) -> list[str]:
     lines = []
     for problem in problems:
         try:
-            line = _run_line(recommend(problem.rows, question))
+            result = recommend(problem.rows, question)
+            line = "; ".join([_run_line(result), *_but(result)])
         except BenchError as error:
             line = _no_answer(error)
         lines.append(clean(f"{problem.name}: {line}"))
@@ -65,7 +66,18 @@ def _run_line(result: Recommendation) -> str:
     speed = f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}{_plus_minus(result)}"
     hours = f"{hours_text(projection.hours)} per {tokens_text(projection.run_tokens)} valid tokens"
     peak = format_bytes(result.choice.peak_bytes)
-    return f"{fastest} {clean(result.choice.name)}: {speed}, {peak} peak, {hours}"
+    doubts = f" ({'; '.join(result.doubts)})" if result.doubts else ""
+    return f"{fastest} {clean(result.choice.name + doubts)}: {speed}, {peak} peak, {hours}"
+
+
+def _but(result: Recommendation) -> list[str]:
+    """Say in one line what else a reader must know before acting on the choice; empty for nothing."""
+    words = [f"flagged {', '.join(result.flags)}"] if result.flags else []
+    if result.updates_skipped:
+        words.append(f"{result.updates_skipped} timed updates skipped by the gradient scaler")
+    if missing := result.projection.rounds_missing:
+        words.append(f"not measured in {missing} of {result.projection.rounds + missing} rounds")
+    return [clean(f"but {'; '.join(words)}")] if words else []
 
 
 def _lines(result: Recommendation) -> list[str]:
@@ -80,7 +92,7 @@ def _lines(result: Recommendation) -> list[str]:
         lines.append("one round gives no interval: measure in 3 or more (measure.rounds) before a long run")
     elif not rivals and (runner_up := result.runner_up) is not None:
         lines.append(clean(f"runner-up {runner_up.configuration.name}: {runner_up.why}"))
-    return lines
+    return lines + _but(result)
 
 
 def _plus_minus(result: Recommendation) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.report.people import clean
@@ -11,7 +12,7 @@ from bench.report.phrases import hours_text, joules_text, tokens_text
 from bench.report.points import Row
 from bench.report.ranking import Other
 from bench.report.recommend import Recommendation
-from bench.report.reproduce import sweep_file_lines, torchrun_lines
+from bench.report.reproduce import is_foreign, measure_of, sweep_file_lines, torchrun_lines
 from bench.report.table import json_text
 from bench.units import format_bytes, format_count, format_rate
 
@@ -24,10 +25,12 @@ _LABEL = 13
 """Width of the left column of headings [characters]."""
 
 
-def recommendation_text(result: Recommendation, width: int = 100) -> str:
+def recommendation_text(result: Recommendation, width: int = 100, paths: Sequence[Path] = ()) -> str:
     """Write a recommendation for people, at most about `width` characters wide; ends with a newline."""
     width = max(60, min(width, 110))
-    lines = [f"Run {clean(_long_name(result.choice.row, result.choice.name))}", ""]
+    doubts = f", but it is {' and '.join(result.doubts)}" if result.doubts else ""
+    head = f"Run {clean(_long_name(result.choice.row, result.choice.name) + doubts)}"
+    lines = [*textwrap.wrap(head, width, subsequent_indent="  "), ""]
     for label, text in _facts(result):
         lines += _labelled(label, clean(text), width)
     for caveat in result.caveats:
@@ -35,17 +38,18 @@ def recommendation_text(result: Recommendation, width: int = 100) -> str:
     lines += ["", *_rivals(result, width), *_losers(result, width)]
     lines += [
         "To measure it again, as a sweep file",
-        *(f"  {line}" for line in sweep_file_lines(result.choice.row)),
+        *(f"  {line}" for line in sweep_file_lines(result.choice.row, measure_of(result.choice.row, paths))),
         "",
     ]
     lines += ["In your own script", *(f"  {line}" for line in torchrun_lines(result.choice.row))]
     return "\n".join(lines) + "\n"
 
 
-def recommendation_json(result: Recommendation) -> str:
+def recommendation_json(result: Recommendation, paths: Sequence[Path] = ()) -> str:
     """Write a recommendation as one JSON object; field names as columns, missing is null."""
     choice = result.choice
     runner_up = result.runner_up
+    sweep_file = sweep_file_lines(choice.row, measure_of(choice.row, paths))
     return json_text(
         {
             "question": vars(result.question),
@@ -65,7 +69,7 @@ def recommendation_json(result: Recommendation) -> str:
             "runner_up": None if runner_up is None else _other(runner_up),
             "others": [_other(other) for other in result.others if other.standing in ("slower", "out")],
             "caveats": list(result.caveats),
-            "sweep_file": "\n".join(sweep_file_lines(choice.row)) + "\n",
+            "sweep_file": None if is_foreign(choice.row) else "\n".join(sweep_file) + "\n",
             "torchrun": torchrun_lines(choice.row),
         }
     )
@@ -74,9 +78,10 @@ def recommendation_json(result: Recommendation) -> str:
 def _long_name(row: Row, name: str) -> str:
     ranks = row.get("world_size")
     cut = f"micro-batch {row.get('micro_batch_size')} x {row.get('accumulation_steps')} accumulation steps"
+    many = "unknown ranks" if ranks is None else f"{ranks} rank{'' if ranks == 1 else 's'}"
     extra = name.split(", ")[1:]
     more = [word for word in extra if not word.endswith((" rank", " ranks"))]
-    return ", ".join([str(row.get("amp_mode")), cut, f"{ranks} rank{'' if ranks == 1 else 's'}", *more])
+    return ", ".join([str(row.get("amp_mode")), cut, many, *more])
 
 
 def _facts(result: Recommendation) -> Iterator[tuple[str, str]]:
@@ -87,6 +92,8 @@ def _facts(result: Recommendation) -> Iterator[tuple[str, str]]:
         low = format_rate(projection.valid_tokens_per_s_low, "").removesuffix(" /s")
         high = format_rate(projection.valid_tokens_per_s_high, "").removesuffix(" /s")
         sure = f"95 % interval {low} to {high} over {rounds}"
+    if projection.rounds_missing:
+        sure += f", fitted for the {projection.rounds_missing} without it"
     yield "speed", f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}, all ranks ({sure})"
     room = f"; {result.fit.words}" if result.fit.fits is not None else ""
     yield "memory", f"{format_bytes(choice.peak_bytes)} peak allocated, worst rank{room}"
@@ -94,12 +101,10 @@ def _facts(result: Recommendation) -> Iterator[tuple[str, str]]:
     if projection.hours_low is not None and projection.hours_high is not None:
         hours += f", 95 % interval {hours_text(projection.hours_low)} to {hours_text(projection.hours_high)}"
     unit = "GPU-hours" if choice.row.get("device") != "cpu" else "rank-hours"
-    run = [
-        f"{tokens_text(projection.run_tokens)} valid tokens take {hours}",
-        f"{format_count(projection.gpu_hours)} {unit}",
-    ]
-    if projection.gpu_hours < 10:
-        run[1] = f"{projection.gpu_hours:.2f} {unit}"
+    run = [f"{tokens_text(projection.run_tokens)} valid tokens take {hours}", f"{unit} unknown"]
+    if projection.gpu_hours is not None:
+        count = f"{projection.gpu_hours:.2f}" if projection.gpu_hours < 10 else format_count(projection.gpu_hours)
+        run[1] = f"{count} {unit}"
     if projection.updates is not None:
         run.append(f"{format_count(projection.updates)} updates of {result.question.global_batch_size:,} sequences")
     yield "run", "; ".join(run)

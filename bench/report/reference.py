@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,17 +16,18 @@ from typing import Any, Literal
 from bench.errors import BenchError
 from bench.report.configurations import Block, Configuration, configurations_of
 from bench.report.launches import load_launches
-from bench.report.machines import machine_key
+from bench.report.machines import SOFTWARE, differences, machine_key, thread_differences
 from bench.report.points import Row
 from bench.report.references import find_reference, reference_folders
 
 NORMAL_RANGE = 0.05
 """Machines of one model differ by a few percent for good: within this nothing is called slow or fast."""
 
-Word = Literal["slow", "normal", "fast", "unclear", "other hardware"]
+Word = Literal["slow", "normal", "fast", "unclear", "other hardware", "other software", "other threads", "other method"]
 
 _DETAILS_OF_A_DEVICE = ("device", "cpu_threads_per_rank")
 """Settings that may differ where the same training is compared on another kind of device."""
+_SOFTWARE = tuple(name for name in SOFTWARE if name != "measurement_version")
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ class ReferenceComparison:
     """The same of the reference."""
     is_like_hardware: bool
     """Whether GPU, or CPU and number of its cores, are of the same model."""
+    is_forced: bool
+    """Whether results of unlike versions of the method were compared because the user insisted."""
     differing: tuple[str, ...]
     """Facts of machine and software that differ, in words."""
     notes: tuple[str, ...]
@@ -137,13 +140,17 @@ def _newest(rows: Sequence[Row]) -> list[Row]:
         newest = last.get(row["trial_id"])
         if newest is None:
             kept += [row] if row.get("hostname") in (host, None) else []
-        elif _series(row) == _series(newest) and (row["outcome"] != "ok" or machine_key(row) == machine_key(newest)):
+        elif _series(row) == _series(newest) and (row["outcome"] != "ok" or _machine(row) == _machine(newest)):
             kept.append(row)
     return kept
 
 
 def _when(row: Row) -> str:
     return str(row.get("started_utc") or "")
+
+
+def _machine(row: Row) -> tuple[Any, ...]:
+    return (*machine_key(row), row.get("threads_per_rank") if row.get("device") == "cpu" else None)
 
 
 def _series(row: Row) -> tuple[Any, ...]:
@@ -168,9 +175,12 @@ def _compare(rows: Sequence[Row], name: str, path: Path, others: Sequence[Row], 
     reference = usable[0][1].row
     overall, rounds = _overall(usable)
     like = is_like_hardware(newest, reference)
+    rows_of_pairs = [(one.row, other.row) for one, other in usable]
+    forced = any(one.get("measurement_version") != other.get("measurement_version") for one, other in rows_of_pairs)
     lost = [one for one, other in pairs if other.speeds and not one.speeds and one.was_run]
     refused = dict.fromkeys(reason for one, _ in measured for reason in faults[id(one)])
     notes = [f"left out: {reason}" for reason in refused]
+    notes += ["FORCED: measured by unlike versions of the method"] * forced + list(_doubts(usable))
     if _launches_of(one for one, _ in usable) & _launches_of(other for _, other in usable):
         notes.append(
             "these results hold launches of the reference itself, so the ratio says nothing: run the sweep here"
@@ -182,13 +192,14 @@ def _compare(rows: Sequence[Row], name: str, path: Path, others: Sequence[Row], 
         there=reference,
         shared=tuple(_shared(one, other) for one, other in usable),
         lost=tuple(lost),
-        word=_word(like, overall[1], overall[2]),
+        word=_other(like, forced, rows_of_pairs) or _word(overall[1], overall[2]),
         ratio=overall[0],
         ratio_low=overall[1],
         ratio_high=overall[2],
         rounds_here=rounds[0],
         rounds_there=rounds[1],
         is_like_hardware=like,
+        is_forced=forced,
         differing=tuple(facts_that_differ(newest, reference)),
         notes=tuple(notes),
     )
@@ -199,9 +210,28 @@ def _launches_of(configurations: Iterable[Configuration]) -> set[tuple[Any, ...]
     return {tuple(row.get(name) for name in names) for one in configurations for row in one.launches}
 
 
-def _word(is_like: bool, low: float | None, high: float | None) -> Word:
+def _doubts(pairs: Sequence[tuple[Configuration, Configuration]]) -> Iterator[str]:
+    """Say what was noticed of the launches of either side."""
+    for place, name in enumerate(("here", "in the reference")):
+        launches = [row for pair in pairs for row in pair[place].launches if row["outcome"] == "ok"]
+        if flags := sorted({flag for row in launches for flag in row.get("flags") or []}):
+            yield f"flags {name}: {', '.join(flags)}"
+        if any(row.get("proof") == "FAIL" for row in launches):
+            yield f"a proof failed {name}: an update is not that of the global batch"
+
+
+def _other(is_like: bool, forced: bool, pairs: Sequence[tuple[Row, Row]]) -> Word | None:
+    """Say what besides the machine differs and may be why; null where nothing does."""
     if not is_like:
         return "other hardware"
+    if forced:
+        return "other method"
+    if any(differences(one, other, _SOFTWARE) for one, other in pairs):
+        return "other software"
+    return "other threads" if any(thread_differences(one, other) for one, other in pairs) else None
+
+
+def _word(low: float | None, high: float | None) -> Word:
     if low is None or high is None:
         return "unclear"
     if high < 1 - NORMAL_RANGE:
@@ -214,25 +244,42 @@ def _word(is_like: bool, low: float | None, high: float | None) -> Word:
 def _matched(
     here: Sequence[Configuration], there: Sequence[Configuration]
 ) -> list[tuple[Configuration, Configuration]]:
-    """Pair configurations by trial id where that can be, else by their settings without those of the device."""
+    """Pair configurations by trial id where that can be, else by their settings.
+
+    Those of the device count only on the same kind of device.
+    """
     by_id = {one.row["trial_id"]: one for one in reversed(there)}
     by_settings = {_settings(one.row): one for one in reversed(there)}
-    pairs = [(one, by_id.get(one.row["trial_id"]) or by_settings.get(_settings(one.row))) for one in here]
-    return [(one, other) for one, other in pairs if other is not None]
+    loosely = {(one.row.get("device"), _settings(one.row, _DETAILS_OF_A_DEVICE)): one for one in reversed(there)}
+    devices = {one.row.get("device"): None for one in there}
+    pairs = []
+    for one in here:
+        others = [device for device in devices if device != one.row.get("device")]
+        keys = [(device, _settings(one.row, _DETAILS_OF_A_DEVICE)) for device in others]
+        found = [by_id.get(one.row["trial_id"]), by_settings.get(_settings(one.row)), *map(loosely.get, keys)]
+        pairs += [(one, other) for other in found if other is not None][:1]
+    return pairs
 
 
-def _settings(row: Row) -> str:
-    settings = json.loads(row.get("config_json") or "{}") or {"trial_id": row["trial_id"]}
-    return json.dumps({key: settings[key] for key in settings if key not in _DETAILS_OF_A_DEVICE}, sort_keys=True)
+def _settings(row: Row, leave_out: Sequence[str] = ()) -> str:
+    try:
+        settings = json.loads(row.get("config_json") or "{}")
+    except ValueError:
+        settings = None  # of a foreign tool: only the trial id can tell
+    if not isinstance(settings, dict) or not settings:
+        settings = {"trial_id": row["trial_id"]}
+    return json.dumps({key: settings[key] for key in settings if key not in leave_out}, sort_keys=True)
 
 
 def _nothing_shared(name: str, here: Sequence[Configuration], there: Sequence[Configuration]) -> str:
     """Say which settings are never the same, since those are why nothing is shared."""
     from bench.record.columns import COLUMNS
 
+    devices = {one.row.get("device") for side in (here, there) for one in side}
+    details = _DETAILS_OF_A_DEVICE if len(devices) > 1 else ("device",)
     reasons = []
     for column in COLUMNS:
-        if column.rule != "config" or column.name in ("config_json", *_DETAILS_OF_A_DEVICE):
+        if column.rule != "config" or column.name in ("config_json", *details):
             continue
         mine, its = ({one.row.get(column.name) for one in side} for side in (here, there))
         if not mine & its:

@@ -24,7 +24,7 @@ REFERENCE_COLUMNS = (
 """Fields of a row for programs; docs/deciding.md explains them."""
 _MACHINE = (
     *("hostname", "device", "gpu_name", "cpu_model", "cpu_count", "torch_version", "cuda_version", "driver_version"),
-    *("python_version", "bench_version", "measurement_version", "started_utc"),
+    *("python_version", "bench_version", "measurement_version", "threads_per_rank", "started_utc"),
 )
 
 
@@ -47,6 +47,7 @@ def render_reference(
 def _head(comparison: ReferenceComparison) -> dict[str, Any]:
     return {
         "verdict": comparison.word,
+        "forced": comparison.is_forced,
         "valid_tokens_per_s_ratio": comparison.ratio,
         "valid_tokens_per_s_ratio_low": comparison.ratio_low,
         "valid_tokens_per_s_ratio_high": comparison.ratio_high,
@@ -94,6 +95,9 @@ def _title(comparison: ReferenceComparison) -> str:
         "fast": "not slow for this hardware: faster",
         "unclear": "unclear whether it is slow",
         "other hardware": "other hardware, so no verdict",
+        "other software": "unclear: other software",
+        "other threads": "unclear: other threads",
+        "other method": "other measuring method, so no verdict",
     }[comparison.word]
     return f"{host} runs at {comparison.ratio:.2f} of the reference {comparison.name}{interval}: {verdict}"
 

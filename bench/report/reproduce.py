@@ -3,23 +3,66 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from bench.errors import BenchError
 from bench.report.points import Row
+from bench.sweep.file import load_sweep
+
+_TOLD_TWICE = ("amp_mode", "world_size", "micro_batch_size", "global_batch_size", "seq_len", "seed")
+"""Settings that a row has as columns too, under the same name."""
 
 
-def sweep_file_lines(row: Row, rounds: int = 3) -> list[str]:
+def sweep_file_lines(row: Row, measure: str = "{rounds: 3}") -> list[str]:
     """Write a whole sweep file of one trial, the row's; lines without line ends.
 
-    Settings at their default are left out; a configuration that this version cannot read is written in full.
+    `measure` is how to measure, as `measure_of` reads it from the folder of the row: rows do not hold it.
+
+    Settings at their default are left out; a configuration that this version cannot read is written in full. Where a
+    row does not hold its configuration, or another one than its columns, one line says that there is no file.
     """
-    config = json.loads(row.get("config_json") or "{}")
+    if is_foreign(row):
+        return ["cannot be written: config_json does not hold the settings that the row's other columns have"]
+    config = _config(row)
     config.pop("accumulation_steps", None)  # follows from the three sizes of the batch
     settings = _without_defaults(config)
     micro_batch_size = settings.pop("micro_batch_size", row.get("micro_batch_size"))
     lines = ["format: 1", f"name: {row.get('sweep') or 'chosen'}-choice", "base:"]
     lines += [f"  {name}: {_yaml(value)}" for name, value in settings.items()]
-    return [*lines, "axes:", f"  micro_batch_size: [{micro_batch_size}]", f"measure: {{rounds: {rounds}}}"]
+    return [*lines, "axes:", f"  micro_batch_size: [{micro_batch_size}]", f"measure: {measure}"]
+
+
+def measure_of(row: Row, paths: Sequence[Path]) -> str:
+    """Write the `measure` of the sweep file that lies in the results folder the row was read from.
+
+    Three rounds of the usual length where that is not known: for a file, or a folder without a readable sweep file.
+    """
+    source = row.get("source")
+    folder = paths[source] if source is not None and source < len(paths) else None
+    file = None if folder is None else folder / "sweep.yaml"
+    try:
+        spec = load_sweep(file).spec.measure if file is not None and file.is_file() else None
+    except BenchError:
+        spec = None
+    return "{rounds: 3}" if spec is None else _yaml(spec.model_dump(mode="json", exclude_unset=True, exclude_none=True))
+
+
+def is_foreign(row: Row) -> bool:
+    """Whether config_json is missing, damaged, or of another configuration than the row's own columns."""
+    config = _config(row)
+    told = [(row.get(name), config.get(name, row.get(name))) for name in _TOLD_TWICE]
+    return "micro_batch_size" not in config or any(here is not None and here != there for here, there in told)
+
+
+def _config(row: Row) -> dict[str, Any]:
+    """Read config_json; empty where it is no JSON object."""
+    try:
+        config = json.loads(row.get("config_json") or "{}")
+    except ValueError:
+        return {}
+    return config if isinstance(config, dict) else {}
 
 
 def torchrun_lines(row: Row) -> list[str]:
@@ -39,7 +82,7 @@ def torchrun_lines(row: Row) -> list[str]:
     hugging += [f"{mode}=True"] if mode in ("bf16", "fp16", "tf32") else []
     hugging += ["gradient_checkpointing=True"] if row.get("activation_checkpointing") else []
     return [
-        f"{threads}torchrun --standalone --nproc-per-node {ranks} train.py",
+        f"{threads}torchrun --standalone --nproc-per-node {ranks or 'RANKS'} train.py",
         f"micro-batch {micro} per rank, {steps} accumulation steps: global batch {row.get('global_batch_size')}",
         f"{precision}{sync}",
         f"Hugging Face: {' '.join(hugging)}",

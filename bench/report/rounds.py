@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,20 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 LEAST_ROUNDS = 2
 """With fewer rounds in common there is no spread, so no interval."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Hold the rate of a configuration in an average round, fitted where it was not measured in all of them."""
+
+    tokens_per_s: float
+    """Valid tokens per second, all ranks."""
+    low: float | None
+    """Lower end of its 95 % interval; null where it was measured once, or nothing tells how far launches spread."""
+    high: float | None
+    """Upper end of that interval."""
+    rounds_missing: int
+    """Rounds in which it was not measured."""
 
 
 class RoundFit:
@@ -60,6 +75,7 @@ class RoundFit:
         self._inverse = _pseudo_inverse(self._shares, self._counts)
         within = np.bincount(at, logs - means[config], minlength=len(places))
         effects = self._inverse @ within
+        self._effects: Floats = effects
         self.log_speeds = means - self._shares @ effects
         """ln(speed) of each configuration in an average round, (C,); comparable where rounds connect them."""
         residuals = logs - self.log_speeds[config] - effects[at]
@@ -87,6 +103,38 @@ class RoundFit:
     def log_ratio(self, baseline: int, other: int) -> float:
         """Give ln(other / baseline) without the rounds; where no rounds connect the two, of their plain means."""
         return float(self.log_speeds[other] - self.log_speeds[baseline])
+
+    def rate(self, place: int) -> Rate | None:
+        """Give the rate of a configuration in an average round; null where it was measured in all: the mean tells it.
+
+        Rounds are those that other configurations connect with its own. Its interval has two parts: how far rounds
+        differ, as in a mean over them, and how well the launches tell its part of the speed; t with the fewer degrees
+        of freedom.
+        """
+        if self._is_complete:
+            return None
+        from bench.measure.intervals import student_t
+
+        reach = self._connected(place)
+        rounds, measured = int(reach.sum()), int(self._counts[place])
+        if measured >= rounds:
+            return None
+        level = float(self.log_speeds[place])
+        if self._sd is None or measured < LEAST_ROUNDS:
+            return Rate(math.exp(level), None, None, rounds - measured)
+        share = self._shares[place]
+        own = self._sd**2 * (1 / measured + float(share @ self._inverse @ share))
+        error = math.sqrt(float(np.var(self._effects[reach], ddof=1)) / rounds + own)
+        half = student_t(0.975, min(rounds - 1, self._df)) * error
+        return Rate(math.exp(level), math.exp(level - half), math.exp(level + half), rounds - measured)
+
+    def _connected(self, place: int) -> NDArray[np.bool_]:
+        """Mark the rounds that can be reached from a configuration's own over configurations measured in both, (K,)."""
+        measured = self._shares > 0
+        reach = measured[place]
+        while (wider := np.any(measured[np.any(measured[:, reach], axis=1)], axis=0)).sum() > reach.sum():
+            reach = wider
+        return np.asarray(reach, dtype=np.bool_)
 
     def _complete(self, pairs: Sequence[tuple[int, int]]) -> list[Interval]:
         from bench.measure.intervals import layout_intervals

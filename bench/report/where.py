@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import operator
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,9 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
 }
 _PATTERN = re.compile(r"\s*(?P<column>\w+)\s*(?P<op>==|!=|<=|>=|<|>)\s*(?P<value>(?![=<>!]).*?)\s*", re.DOTALL)
+
+_MOST_VALUES = 10
+"""Values of a column that are listed where nothing meets a condition."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,30 @@ def require_columns(names: Iterable[str]) -> None:
             faults.append(f"{name!r} is not a column of the results. {hint}")
     if faults:
         raise BenchError("\n".join(faults))
+
+
+def nothing_meets(
+    texts: Sequence[str], values_of: Callable[[str], Iterable[Any]], what: str, option: str
+) -> BenchError:
+    """Say that nothing meets all conditions, and which values each column that they name has."""
+    columns = dict.fromkeys(parse_condition(text, option).column for text in texts)
+    there = "; ".join(f"{column} is {_few_values(values_of(column))}" for column in columns)
+    conditions = " ".join(f"{option} {shlex.quote(text)}" for text in texts)
+    return BenchError(f"no {what} meets {conditions}. Of the {what}s there are, {there}.")
+
+
+def _few_values(values: Iterable[Any]) -> str:
+    """List the distinct values, at most ten; of more numbers the range."""
+    parts = (item for value in values for item in (value if isinstance(value, list | tuple) else [value]))
+    distinct = dict.fromkeys(parts)
+    known = sorted((value for value in distinct if value is not None), key=lambda value: (str(type(value)), value))
+    words = [str(value).lower() if isinstance(value, bool) else str(value) for value in known]
+    words += ["null"] * (None in distinct)
+    if len(words) <= _MOST_VALUES:
+        return ", ".join(words) or "null"
+    if not isinstance(known[0], str):
+        return f"from {known[0]} to {known[-1]}"
+    return f"{', '.join(words[:_MOST_VALUES])} and {len(words) - _MOST_VALUES} more"
 
 
 def _nearest(name: str) -> list[str]:

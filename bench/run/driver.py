@@ -13,6 +13,7 @@ from bench.errors import LockedError, StorageError
 from bench.record.journal import Journal
 from bench.run.conditions import memory_conditions
 from bench.run.folder import check_header, keep_inputs, make_folder, make_header
+from bench.run.found import found_lines
 from bench.run.interrupts import Interrupts
 from bench.run.launch import Launcher
 from bench.run.lock import hold
@@ -55,6 +56,8 @@ class SweepSummary:
     """Outcome to launches, over the whole folder."""
     pruned: int = 0
     """Trials that need not run."""
+    found: tuple[str, ...] = ()
+    """What each search found, in words."""
 
     @property
     def failed(self) -> int:
@@ -189,7 +192,8 @@ class _Run:
             raise
         pruned = self._write_tables()
         outcomes = self._record.history.count_outcomes()
-        return SweepSummary(self._paths.folder, self._launched, done, skipped, outcomes, pruned)
+        found = tuple(found_lines(self._points, self._record.history))
+        return SweepSummary(self._paths.folder, self._launched, done, skipped, outcomes, pruned, found)
 
     def _run_place(self, at: int, place: Place, retry_failed: bool) -> None:
         """Run everything that a place owes, one launch after the other."""

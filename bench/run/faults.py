@@ -161,9 +161,13 @@ class Faults:
         return bool(self._planned)
 
     def fill_capacity(self, columns: dict[str, Any]) -> None:
-        """Behave as if the device had the planted capacity: say so, and run out of memory where it is exceeded."""
+        """Behave as if the device had the planted capacity: say so, and run out of memory where it is exceeded.
+
+        Nothing but tensors is in it, whatever else the process has in the host's memory.
+        """
         if self._capacity_bytes is not None:
             columns["device_capacity_bytes"] = self._capacity_bytes
+            columns["host_peak_rss_bytes"] = columns["peak_allocated_bytes"]
             if columns["peak_allocated_bytes"] > self._capacity_bytes:
                 _raise_oom()
 

@@ -35,7 +35,7 @@ def memory_facts(bench: Workbench) -> dict[str, Any]:
 
 def memory_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
     """State peaks, what they consisted of, and the allocator's troubles [one rank]."""
-    first = next(part for part in observed.part("first") if part.samples[0].result == "applied")
+    first = next(observed.part("first"))
     parts = [*observed.part("memory"), *observed.part("timed"), *observed.part("confirm")]
     peak_bytes = _largest([memory_pass_bytes(observed), *(part.peaks.allocated_bytes for part in parts)])
     allocator = bench.device.allocator_counts()
@@ -78,7 +78,8 @@ def _breakdown(observed: Observations, peak_bytes: int | None, lasting_bytes: in
     peaks = [memory_peak(observed, index) for index in range(MEMORY_UPDATES)]
     if peak_bytes is None or peak_bytes not in peaks:
         return divided
-    witnessed = observed.memory_passes[peaks.index(peak_bytes)]
+    # The last of equal ones: what DistributedDataParallel gathers in is known only after an exchange was seen.
+    witnessed = observed.memory_passes[max(index for index, peak in enumerate(peaks) if peak == peak_bytes)]
     divided["peak_phase"] = witnessed.peak_phase
     if witnessed.live_peak_bytes is not None:
         divided["unwitnessed_bytes"] = peak_bytes - witnessed.live_peak_bytes

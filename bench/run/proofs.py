@@ -16,6 +16,7 @@ from bench.check.lines import Line, failed, merge, overall, unproven
 from bench.check.request import ProofRequest, request_of
 from bench.record.atomic import storage_error, write_atomically
 from bench.run.folder import make_folder
+from bench.run.gpu_release import wait_for_release
 from bench.run.interrupts import Interrupts
 from bench.run.launch import LaunchEnd, Launcher
 from bench.run.outcome import decide
@@ -81,6 +82,8 @@ def _launch(
     total_s = request.time_limit_s + _START_S
     limits = LaunchLimits(total_s, total_s, total_s, seconds_left)
     end = launcher.run(files, range(request.ranks), limits, on_wait, interrupts)
+    if request.device == "cuda":
+        wait_for_release(end.pids)  # else the launch that follows would take these processes for somebody else's
     if end.stopped is not None and end.stopped.outcome == "interrupted":
         return None
     return _lines_of(end, request)

@@ -87,7 +87,6 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
     """State what the launch measured; `train_losses` maps update to loss over all ranks [one rank]."""
     samples = observed.samples("timed")
     counts = [sample.counts for sample in samples]
-    first = [part for part in observed.part("first") if part.samples[0].result == "applied"]
     host_reads = [witnessed.host_reads for witnessed in observed.memory_passes]
     # The losses of shortened windows are those of another trajectory.
     quality_updates = None if observed.pace.is_shortened else bench.trial.measure.quality_updates or None
@@ -109,7 +108,7 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "warmup_updates": len(observed.samples("warmup")),
         "memory_updates": MEMORY_UPDATES,
         "host_reads_per_update": sum(host_reads) / len(host_reads),
-        "first_update_s": first[0].host_seconds,
+        "first_update_s": next(observed.part("first")).host_seconds,
         **memory_columns(bench, observed),
         **sync_columns(bench, observed),
         "parameters_checksum": parameters_checksum(bench.model),

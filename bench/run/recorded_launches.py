@@ -17,7 +17,8 @@ from bench.record.store import part_name
 from bench.run.folder import make_folder
 from bench.run.gpu_release import wait_for_release
 from bench.run.interrupts import Interrupts
-from bench.run.launch import Launcher
+from bench.run.launch import LaunchEnd, Launcher
+from bench.run.outcome import RankEnd
 from bench.run.paths import SweepPaths
 from bench.run.progress import Progress
 from bench.run.proofs import Proofs
@@ -25,7 +26,7 @@ from bench.run.recording import Record, row_of
 from bench.run.schedule import PlannedLaunch
 from bench.run.telemetry import Telemetry
 from bench.run.trial_file import TrialFile
-from bench.run.watchdog import LaunchLimits
+from bench.run.watchdog import LaunchLimits, Stopped
 from bench.sweep.trial import Sweep
 
 _CLOCK_STEP_S = 1.0
@@ -91,11 +92,14 @@ class RecordedLaunches:
             ).write(files.trial_file)
         self._record.begin(launch, self._launcher.token)
         self._progress.launch_begin(launch)
-        started, clocks = datetime.now(UTC), _clocks()
-        with self._telemetry.watching(config.device, len(ranks), self._progress.waiting, self._is_hurried) as watch:
+        with self._telemetry.watching(config.device, len(ranks), self._wait, self._is_hurried) as watch:
+            started, clocks = datetime.now(UTC), _clocks()
             own_s = (measure.start_timeout_s, measure.timeout_s, measure.stall_timeout_s)
             limits = LaunchLimits(*own_s, self.seconds_left())
-            end = self._launcher.run(files, ranks, limits, self._progress.waiting, self._interrupts)
+            if self._interrupts.number is None:
+                end = self._launcher.run(files, ranks, limits, self._progress.waiting, self._interrupts)
+            else:
+                end = _not_begun(ranks)
         row, updates = row_of(self._sweep.name, launch, end, started.isoformat(timespec="seconds"), watch.health(end))
         row |= proof
         if abs(_clocks() - clocks) > _CLOCK_STEP_S:
@@ -115,6 +119,12 @@ class RecordedLaunches:
         """Say how much of the time limit is left [s]; None without one."""
         return None if self._deadline_s is None else self._deadline_s - time.monotonic()
 
+    def _wait(self) -> None:
+        """Keep the screen alive while a GPU cools, and follow Ctrl-Z at once: no rank runs."""
+        self._progress.waiting()
+        if self._interrupts.suspend_asked:
+            self._interrupts.suspend()
+
     def _is_hurried(self) -> bool:
         """Tell whether there is no time to wait for a cooler GPU."""
         left_s = self.seconds_left()
@@ -125,6 +135,12 @@ class RecordedLaunches:
         while (self._paths.folder / part_name(launch.trial.trial_id, launch.round, launch.attempt)).exists():
             launch = replace(launch, attempt=launch.attempt + 1)
         return launch
+
+
+def _not_begun(ranks: range) -> LaunchEnd:
+    """End a launch of which a signal came before anything was started."""
+    ends = tuple(RankEnd(rank, None, None, None, ended_by_driver=True) for rank in ranks)
+    return LaunchEnd(ends, Stopped("interrupted", "the sweep was interrupted"), 0.0)
 
 
 def _clocks() -> float:

@@ -12,6 +12,7 @@ from bench.errors import StorageError
 from bench.measure.telemetry_summary import NOT_WATCHED, Health
 from bench.record.derive import derive
 from bench.record.fault_points import reach
+from bench.record.fit import compared_bytes
 from bench.record.journal import Journal
 from bench.record.reduce import ReduceError, reduce_ranks
 from bench.record.store import PartInfo, verify_part, write_part
@@ -65,6 +66,8 @@ class Record:
         memory = {
             "peak_bytes": row.get("peak_reserved_bytes") or row.get("peak_allocated_bytes"),
             "capacity_bytes": row.get("device_capacity_bytes"),
+            "compared_bytes": compared_bytes(row),
+            "fits": row.get("fits"),
         }
         facts = {name: row[name] for name in ("outcome", "signal", "flags") if row.get(name)}
         told = {name: value for name, value in (facts | memory).items() if value is not None}
@@ -144,6 +147,8 @@ def row_of(
     }
     if outcome.micro_batch is not None:
         row["reason"] = f"{row['reason']} (micro-batch {outcome.micro_batch})"
+    if row["outcome"] == "oom" and "gpu_shared" in row["flags"]:
+        row["reason"] = f"{row['reason']}; somebody else used the GPU meanwhile: alone, it may fit"
     if contradiction is not None and row["outcome"] == "ok":
         row |= {"outcome": "invalid", "reason": contradiction, "phase": "finish"}
     return derive(row, updates), updates

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bench.record.fit import limit_bytes
 from bench.run.history import History
 from bench.run.search import Probe, next_size
 from bench.sweep.trial import Search, Trial
@@ -28,6 +29,9 @@ _ATTEMPTS_AFTER_SIGKILL = 2
 
 _ATTEMPTS_WHEN_SHARED = 2
 """A launch during which somebody else used the GPU is run once more, without being asked."""
+
+_DISTURBED = frozenset({"ok", "oom"})
+"""Outcomes that somebody else on the GPU may have changed: the speed, or the memory that was left."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +120,25 @@ def accumulation_classes(search: Search) -> list[list[int]]:
 
 
 def probes_of(search: Search, history: History) -> dict[int, Probe]:
-    """Say what each size tried so far showed."""
+    """Say what each size tried so far showed.
+
+    What ended well fits unless its row says that it does not. An out-of-memory error beside somebody else, twice, says
+    no more than that less was left: the search goes on below it, so that it ends.
+    """
     probes = {}
     for trial in search.candidates:
         record = history.last((trial.trial_id, 0))
         if record is not None and record["outcome"] != "interrupted":
-            fits = {"ok": True, "oom": False}.get(record["outcome"])
-            probes[trial.config.micro_batch_size] = Probe(fits, record.get("peak_bytes"), record.get("capacity_bytes"))
+            probes[trial.config.micro_batch_size] = _probe_of(record)
     return probes
+
+
+def _probe_of(record: Mapping[str, Any]) -> Probe:
+    fits = {"ok": record.get("fits") is not False, "oom": False}.get(record["outcome"])
+    capacity = record.get("capacity_bytes")
+    # A journal of an older version holds the peak alone.
+    taken = record.get("compared_bytes", record.get("peak_bytes"))
+    return Probe(fits, taken, None if capacity is None else limit_bytes(capacity))
 
 
 def _sizes_again(place: Place, history: History) -> list[int]:
@@ -147,7 +162,7 @@ def _runs_again(last: Mapping[str, Any], tries: int, retry_failed: bool) -> bool
     outcome = last["outcome"]
     if outcome == "interrupted":
         return True
-    if outcome == "ok" and "gpu_shared" in last.get("flags", ()):
+    if outcome in _DISTURBED and "gpu_shared" in last.get("flags", ()):
         return tries < _ATTEMPTS_WHEN_SHARED
     most = _ATTEMPTS_AFTER_SIGKILL if last.get("signal") == 9 else ATTEMPTS_AT_MOST
     return retry_failed and outcome in RETRIED_WHEN_ASKED and tries < most

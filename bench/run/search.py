@@ -2,8 +2,9 @@
 
 Peak memory grows by nearly the same bytes with every sequence of a micro-batch, so two sizes give a line, and the line
 predicts the limit. The limit and the next candidate are then tried, each in fresh processes. Where the line was wrong,
-it is drawn again through what was measured since. At A = 1 no gradients live at the peak of the activations, so a
-larger micro-batch can fit although a smaller one at A >= 2 did not: the two classes are searched apart.
+it is drawn again through what was measured since. A launch fits if its row says so, headroom included
+(`bench.record.fit`). At A = 1 no gradients live at the peak of the activations, so a larger micro-batch can fit
+although a smaller one at A >= 2 did not: the two classes are searched apart.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ class Probe:
 
     fits: bool | None
     """None when it ended in a way that says nothing about memory."""
-    peak_bytes: int | None = None
-    """Most bytes reserved, or on a CPU allocated, worst rank."""
-    capacity_bytes: int | None = None
-    """Bytes that there are, smallest rank."""
+    taken_bytes: int | None = None
+    """What it took of the device, worst rank."""
+    limit_bytes: float | None = None
+    """What it may take: the capacity of the smallest device less the headroom."""
 
 
 def next_size(classes: Sequence[Sequence[int]], probes: Mapping[int, Probe]) -> int | None:
@@ -74,9 +75,9 @@ def _guess(sizes: Sequence[int], probes: Mapping[int, Probe], low: int, high: in
     if len(points) < 2 or points[0][1] <= points[1][1]:
         # Nothing to draw a line through: either no figures, or all below a floor that is not of the micro-batch.
         return max(low + 1, _index_at_most(sizes, _SECOND_SIZE * sizes[low])) if failed == 0 else (low + high) // 2
-    capacity = min(probe.capacity_bytes for probe in probes.values() if probe.capacity_bytes is not None)
+    limit = min(probe.limit_bytes for probe in probes.values() if probe.limit_bytes is not None)
     predicted = low
-    while predicted + 1 < len(sizes) and _curve(points, sizes[predicted + 1]) <= capacity:
+    while predicted + 1 < len(sizes) and _curve(points, sizes[predicted + 1]) <= limit:
         predicted += 1
     if predicted <= low:
         return low + 1
@@ -100,9 +101,9 @@ def _within_reach(index: int, low: int, high: int, probes_left: int) -> int:
 
 
 def _points(probes: Mapping[int, Probe]) -> list[tuple[int, int]]:
-    """Pick up to three sizes with their peak bytes, largest first, far enough apart to draw a curve through."""
-    measured = [(size, probe.peak_bytes) for size, probe in probes.items() if probe.fits and probe.capacity_bytes]
-    figures = sorted(((size, peak) for size, peak in measured if peak is not None), reverse=True)
+    """Pick up to three sizes with the bytes they took, largest first, far enough apart to draw a curve through."""
+    measured = [(size, probe.taken_bytes) for size, probe in probes.items() if probe.fits and probe.limit_bytes]
+    figures = sorted(((size, taken) for size, taken in measured if taken is not None), reverse=True)
     points = _apart(figures[:-1])  # the smallest size may lie on a floor
     return points if len(points) > 1 else _apart(figures)
 
@@ -110,14 +111,14 @@ def _points(probes: Mapping[int, Probe]) -> list[tuple[int, int]]:
 def _apart(figures: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Keep up to three, each clearly smaller than the one before: neighbours would make a curve of their rounding."""
     points: list[tuple[int, int]] = []
-    for size, peak_bytes in figures:
+    for size, taken_bytes in figures:
         if not points or size <= _APART * points[-1][0]:
-            points.append((size, peak_bytes))
+            points.append((size, taken_bytes))
     return points[:3]
 
 
 def _curve(points: Sequence[tuple[int, int]], size: float) -> float:
-    """Give the peak bytes at a size by the line through two points, or the parabola through three (Newton)."""
+    """Give the bytes that a size takes by the line through two points, or the parabola through three (Newton)."""
     (x0, y0), (x1, y1) = points[:2]
     slope = (y0 - y1) / (x0 - x1)
     value = y0 + slope * (size - x0)

@@ -76,9 +76,10 @@ class Telemetry:
             known = [uuid for uuid in self._gpu_uuids[:world_size] if uuid is not None]
             watch.choose(known if len(known) == world_size else [])
             launch.before, launch.hot = self._cooled(watch, on_wait, is_hurried)
-            watch.start()
         begin_s = time.monotonic()
         try:
+            if watch is not None:
+                watch.start()
             yield launch
         finally:
             self._last_launch_s = time.monotonic() - begin_s
@@ -164,7 +165,7 @@ class LaunchWatch:
         known = {"driver_version": self.driver_version} if self.driver_version else {}
         problem = self.problem if "nvml_missing" in health.flags else None
         if problem is None and "nvml_missing" in health.flags:
-            problem = "the GPU of a rank is not known to the driver" if tracks else "no GPU could be watched"
+            problem = _gap_of(tracks, ranks)
         return replace(health, columns={**health.columns, **known, "telemetry_problem": problem})
 
     def _timing(self, rank: RankEnd, tracks: Sequence[GpuTrack]) -> RankTiming:
@@ -175,3 +176,15 @@ class LaunchWatch:
         if uuid is None and len(tracks) == 1:
             uuid = tracks[0].uuid
         return RankTiming(gpu_uuid=uuid, **told)
+
+
+def _gap_of(tracks: Sequence[GpuTrack], ranks: Sequence[RankTiming]) -> str:
+    """Say why a figure is missing although NVML refused nothing."""
+    if not tracks:
+        return "no GPU could be watched"
+    used = [[track for track in tracks if is_same_gpu(track.uuid, rank.gpu_uuid)] for rank in ranks]
+    if not any(track.samples for track in tracks) and any(track.before for track in tracks):
+        return "the launch ended before the driver was asked"
+    if not all(used):
+        return "the GPU of a rank is not known to the driver"
+    return "the timed part holds no sample of a GPU, or none near its end"

@@ -48,8 +48,7 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
         "half_width": precision.half_width,
         "lag1": precision.lag1,
         "spread": precision.spread,
-        "micro_step_s": None if law is None else law.micro_step_s,
-        "update_step_s": None if law is None else law.update_s,
+        **_law_columns(bench, law),
         "time_method": "extrapolated" if pace.is_shortened else bench.device.time_method,
         "data_wait_s": observed.data_wait_s,
         "flags": flags_of(samples),
@@ -68,6 +67,22 @@ def timing_of(observed: Observations) -> dict[str, Any]:
         "timed_from_s": segments[0].begin_s,
         "timed_to_s": last.begin_s + last.host_seconds,
         "reserved_bytes": last.peaks.reserved_bytes,
+    }
+
+
+def _law_columns(bench: Workbench, law: Law | None) -> dict[str, float | None]:
+    """State the law of the rank whose full update takes longest; null on the others, and without one.
+
+    The largest of each would belong to no rank: who waits for the slowest has short micro-steps and a long exchange.
+    """
+    if law is not None:
+        assert bench.trial.config.accumulation_steps is not None, "the trial is resolved"
+        full_update_s = law.seconds(bench.trial.config.accumulation_steps)
+        (slowest_s,) = bench.ranks.max([full_update_s])
+        law = law if full_update_s == slowest_s else None
+    return {
+        "micro_step_s": None if law is None else law.micro_step_s,
+        "update_step_s": None if law is None else law.update_s,
     }
 
 

@@ -70,6 +70,10 @@ def _axis_values_faults(name: str, values: list[Any]) -> Iterator[Fault]:
         if isinstance(value, list):
             yield Fault(location, "is a list inside the list of values", "Write the values side by side", value)
             continue
+        if name == SEARCHED_AXIS and isinstance(value, dict):
+            way_out = f"Write axes: {{{name}: {{max: N}}}} with N of 1 to {LARGEST_SEARCHED:,}, or list sizes"
+            yield Fault(location, "is a search among sizes: {max: N} stands alone", way_out, value)
+            continue
         if value is None and name in BATCH_KEYS:
             yield Fault(location, "is no size", "Remove it", value)
             continue

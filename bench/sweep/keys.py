@@ -41,6 +41,10 @@ _TOO_COMMON = {"preset", "name", "unit"}
 """Keys of several sections: a hint at another section would be a guess."""
 
 
+_LIKE_ELSEWHERE = 0.85
+"""How alike a key of another section must be to be meant: a distant likeness there is chance."""
+
+
 def keys_at(location: Location) -> tuple[str, ...]:
     """List the keys that a sweep file may have beside the last part of a location."""
     match location[:-1]:
@@ -58,10 +62,10 @@ def keys_at(location: Location) -> tuple[str, ...]:
             return ()
 
 
-def closest(word: str, choices: Iterable[str]) -> str | None:
+def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | None:
     """Find the choice that was probably meant; null when none is close."""
     by_lower = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=likeness)
     return by_lower[close[0]] if close else None
 
 
@@ -76,7 +80,7 @@ def _key_advice(key: str, known: tuple[str, ...], location: Location) -> str:
     if key in field_paths() and location[0] == "base":
         *sections, last = key.split(".")
         return "Write it nested: " + ": {".join([*sections, f"{last}: ..."]) + "}" * len(sections)
-    meant = _meant(key, known) or _meant(key, _places())
+    meant = _meant(key, known) or _meant(key, _places(), _LIKE_ELSEWHERE)
     if meant is not None:
         return f"Did you mean {meant}?"
     if len(known) <= 20:
@@ -84,11 +88,11 @@ def _key_advice(key: str, known: tuple[str, ...], location: Location) -> str:
     return "Any field of base can be an axis, such as micro_batch_size, amp_mode or data.rows"
 
 
-def _meant(key: str, known: Iterable[str]) -> str | None:
+def _meant(key: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """Find the name that was probably meant: by what other tools call it, then by its spelling."""
     by_last = {name.rsplit(".", 1)[-1]: name for name in known}
     ours = _OTHER_NAMES.get(key.lower().replace("-", "_"))
-    near = closest(key, [last for last in by_last if last not in _TOO_COMMON or last in by_last.values()])
+    near = closest(key, [last for last in by_last if last not in _TOO_COMMON or last in by_last.values()], likeness)
     return next((name for name in known if ours == name.removeprefix("base.")), None) or by_last.get(near or "")
 
 

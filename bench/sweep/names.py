@@ -18,6 +18,7 @@ NULL_MEANS = {
     "sequences_per_epoch": "endless data",
     "cpu_threads_per_rank": "default threads",
     "end_of_text": "one stream",
+    "measurement_version": "unknown measurement version",
 }
 """Settings whose null is a choice like any other, and what it means."""
 
@@ -77,7 +78,7 @@ def value_word(column: str, value: Any) -> str:
         return column.removeprefix("activation_").replace("_", " ") if value else ""
     if column == "world_size":
         return f"{value} rank{'' if value == 1 else 's'}"
-    if column == "cpu_threads_per_rank":
+    if column in ("cpu_threads_per_rank", "threads_per_rank"):
         return f"{value} thread{'' if value == 1 else 's'} per rank"
     text = clean(_number(value) if isinstance(value, int | float) else str(value))
     phrase = _PHRASES.get(column)

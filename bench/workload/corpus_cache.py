@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from bench.errors import StorageError
 
-_FORMAT = 1  # raised when the same source gives other tokens, so that old entries are left alone
+_FORMAT = 2  # raised when a source gives other tokens, or tokens another hash, so that old entries are left alone
 _HASH_CHUNK = 1 << 24  # ids hashed at a time, so that a file of any size is read in bounded memory
 _NO_FILE_LEFT = (errno.EMFILE, errno.ENFILE)
 """Refusals that say nothing about the file: this process has no descriptor left (ulimit -n)."""

@@ -15,6 +15,7 @@ import pandas as pd
 
 from bench.measure.nvml import read_nvml
 from bench.measure.peaks import peak_flops_per_s
+from bench.measure.telemetry import is_same_gpu
 from bench.run.calibration import calibrate
 from bench.run.launch import StartMethod
 from bench.run.trial_file import TrialFile
@@ -223,10 +224,11 @@ def gpu_of_rows_is_the_drivers(lab: Lab) -> Finding:
     """The UUID in each row is one that the driver lists."""
     if lab.device == "cpu":
         return Finding("SKIP", "a CPU has no UUID")
-    known = {gpu.uuid for gpu in read_nvml().gpus}
-    known |= {mig.uuid for gpu in read_nvml().gpus for mig in gpu.mig_devices}
+    gpus = read_nvml().gpus
+    known = [device.uuid for gpu in gpus for device in (gpu, *gpu.mig_devices)]
     found = {uuid for uuids in modes(lab).launches["gpu_uuid_per_rank"] for uuid in uuids}
-    return judge(bool(found) and found <= known, ", ".join(sorted(map(str, found))))
+    are_known = all(any(is_same_gpu(uuid, other) for other in known) for uuid in found)
+    return judge(bool(found) and are_known, ", ".join(sorted(map(str, found))))
 
 
 def utilisation_is_possible(lab: Lab) -> Finding:

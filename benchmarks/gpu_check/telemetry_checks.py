@@ -43,15 +43,17 @@ def judge_telemetry(row: Any) -> Finding:
     """Hold the figures of one launch of more than 5 s against each other."""
     if row["outcome"] != "ok" or "nvml_missing" in row["flags"]:
         return Finding("FAIL", f"{row['outcome']}: {row['reason'] or row['telemetry_problem']}")
-    missing = [name for name in ("joules_per_gpu", "power_w_mean", "sm_clock_median_mhz") if pd.isna(row[name])]
+    missing = [name for name in ("joules_per_gpu", "power_mean_w", "sm_clock_median_mhz") if pd.isna(row[name])]
     if missing:
         return Finding("FAIL", f"not told: {', '.join(missing)}")
     counted_w = row["joules_per_gpu"] / row["timed_s"]
     clocks = [row["sm_clock_min_mhz"], row["sm_clock_median_mhz"], row["sm_clock_max_mhz"]]
-    outside = row["outside_torch_bytes"]
+    outside, method = row["outside_torch_bytes"], row["outside_torch_method"]
+    if pd.isna(outside) and pd.isna(row["foreign_processes"]):
+        outside, method = row["outside_torch_at_most_bytes"], "the rank's bound"
     wrong = {
-        "energy and power disagree": abs(counted_w / row["power_w_mean"] - 1) > _ENERGY_TOLERANCE,
-        "power beyond its limit": row["power_w_mean"] > 1.05 * row["power_limit_w"],
+        "energy and power disagree": abs(counted_w / row["power_mean_w"] - 1) > _ENERGY_TOLERANCE,
+        "power beyond its limit": row["power_mean_w"] > 1.05 * row["power_limit_w"],
         f"clocks {clocks}": clocks != sorted(clocks),
         "temperature": not 10 <= row["temperature_max_c"] <= 110,
         "samples too far apart": row["telemetry_gap_s"] > 0.5,
@@ -60,9 +62,9 @@ def judge_telemetry(row: Any) -> Finding:
         "device holds less than torch": row["device_used_bytes"] < row["peak_reserved_bytes"],
     }
     figures = (
-        f"{counted_w:.0f} W counted, {row['power_w_mean']:.0f} W read, limit {row['power_limit_w']:.0f} W; "
+        f"{counted_w:.0f} W counted, {row['power_mean_w']:.0f} W read, limit {row['power_limit_w']:.0f} W; "
         f"{1e3 * row['joules_per_valid_token']:.3g} mJ a token; {clocks[1]:.0f} MHz; {row['temperature_end_c']} C; "
-        f"{format_bytes(None if pd.isna(outside) else outside)} outside torch by {row['outside_torch_method']}; power "
+        f"{format_bytes(None if pd.isna(outside) else outside)} outside torch by {method}; power "
         f"cap {row['sw_power_cap_share']:.0%} ({row['throttle_source']}); {row['telemetry_samples']} samples, "
         f"{row['telemetry_gap_s']:.2f} s apart; flags {sorted(row['flags'])}"
     )

@@ -90,3 +90,60 @@ def test_help_is_complete():
     assert "Compare candidates with a baseline." in text
     assert "Example:\n    bench compare results/quickstart" in text
     assert "exit 1" in text.lower()
+
+
+def test_a_loss_that_was_not_compared_decides_nothing(tmp_path):
+    """Where no losses are stored, or of other training, a gate on them must not pass."""
+    folder = store(tmp_path / "r", launches([config(1000), config(1000, micro_batch_size=4)]))
+    assert run(folder).exit_code == 0
+    result = run(folder, "--fail-on", "loss")
+    assert result.exit_code == 2
+    assert "was not compared (no updates were stored for both), so this decides nothing" in result.stderr
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_failed_proof_on_either_side_decides_nothing(tmp_path, side):
+    """What does other work than was asked is no ground for a gate."""
+    proofs = ["PASS", "PASS"]
+    proofs[side] = "FAIL"
+    rows = launches([config(1000, proof=proofs[0]), config(1100, micro_batch_size=4, proof=proofs[1])])
+    folder = store(tmp_path / "r", rows)
+    assert run(folder).exit_code == 0
+    result = run(folder, "--fail-on", "slower")
+    assert result.exit_code == 2
+    assert "the accumulation proof of" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["plot", "report"])
+def test_versions_of_the_method_share_no_picture(tmp_path, command):
+    """One frontier through both would recommend whatever the newer version measures better."""
+    changes = [{"measurement_version": number, "started_utc": f"2026-11-29T12:0{number}:00Z"} for number in (1, 2)]
+    rows = [row | change for change in changes for row in launches([config(1000)], rounds=1)]
+    one, other = (store(tmp_path / str(number), [row]) for number, row in enumerate(rows))
+    result = CliRunner().invoke(main, [command, str(one), str(other), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert "several versions of the method (1, 2)" in result.stderr
+
+
+def test_a_name_as_tables_print_it_is_chosen_though_rows_were_skipped(tmp_path):
+    """A skipped axis value is in the names of tables; the short name is understood as well."""
+    from bench.cli.choose import choices_of, choose
+    from bench.run.config_columns import config_columns
+    from bench.sweep.fields import TrialConfig
+    from bench.sweep.trial import trial_id
+
+    base = {"device": "cpu", "model": {"preset": "gpt2-nano"}, "seq_len": 32, "global_batch_size": 8}
+    configs = [
+        TrialConfig.model_validate(base | {"micro_batch_size": micro, "world_size": ranks, "accumulation_steps": None})
+        for micro, ranks in ((2, 1), (4, 1), (2, 2))
+    ]
+    rows = []
+    for one in configs:
+        outcome = {} if one.world_size == 1 else {"outcome": "skipped", "round": None, "attempt": None}
+        steps = 8 // (one.micro_batch_size * one.world_size)
+        columns = config_columns(one) | {"accumulation_steps": steps}
+        rows.append({**launches([config(1000)], rounds=1)[0], **columns, "trial_id": trial_id(one), **outcome})
+    folder = store(tmp_path / "r", rows)
+    choices = choices_of(folder, None)
+    for names in (["fp32 2 x 4, 1 rank", "fp32 4 x 2, 1 rank"], ["fp32 2 x 4", "fp32 4 x 2"]):
+        assert [one.config.micro_batch_size for one in choose(choices, names, folder)] == [2, 4]

@@ -43,7 +43,10 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (0.7, {"cpu_model": "Another"}, ["--fail-on", "slower"], 2, "the hardware is another model"),
         (1.0, {}, ["--fail-on", "loss"], 2, "has no meaning with --reference"),
         (1.0, {}, ["--baseline", "micro_batch_size == 8"], 2, "leave --baseline out"),
+        (0.7, {"torch_version": "2.6.0"}, ["--fail-on", "slower"], 2, "driver is another version, so this decides"),
         (1.0, {"measurement_version": 2}, [], 2, "version 2 of the method here and 1 there"),
+        (1.0, {"measurement_version": 2}, ["--force"], 0, "FORCED: results of unlike versions"),
+        (0.7, {"measurement_version": 2}, ["--force", "--fail-on", "slower"], 2, "another version of the method"),
     ],
 )
 def test_exit_codes(factor: float, changes: dict[str, Any], words: list[str], code: int, said: str) -> None:

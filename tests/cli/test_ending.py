@@ -1,12 +1,12 @@
 """What a sweep ends with: the table, what to run in a few lines, and where everything is."""
 
 from bench.cli.ending import show_end
-from tests.planted import config, launches, store
+from tests.planted import PROVEN, config, launches, store
 
 
 def test_a_sweep_ends_with_what_to_run(tmp_path, capsys):
     """Two to four lines between the table and the paths, and how to see more."""
-    folder = store(tmp_path / "r", launches([config(1000), config(1300, micro_batch_size=16)]))
+    folder = store(tmp_path / "r", launches([config(1000, **PROVEN), config(1300, micro_batch_size=16, **PROVEN)]))
     show_end(folder, draw=False, recommend=True)
     lines = capsys.readouterr().out.rstrip().split("\n\n")[-2].splitlines()
     assert lines[0].startswith("run fp32 16 x 4: 1.")

@@ -68,3 +68,13 @@ def test_trial_that_need_not_run_is_taken_off_by_what_is_expected_alone() -> Non
     watched.begin(2)
     watched.progress.place_left_out("fp32 8 x 1", "ran out of memory already")
     assert watched.end(1.0, 1).startswith("1/2 ")
+
+
+def test_a_launch_that_was_interrupted_does_not_count_as_ended() -> None:
+    """It runs again: the number of launches does not grow because one was stopped."""
+    watched = Watched()
+    watched.begin(24)
+    assert watched.end(1.0, 24, row={"outcome": "interrupted", "reason": "SIGINT"}).startswith(
+        "fp32 4 x 2  interrupted"
+    )
+    assert watched.end(1.0, 23).startswith(" 1/24 ")

@@ -9,7 +9,7 @@ from bench.cli import main
 from bench.run.config_columns import config_columns
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
-from tests.planted import config, launches, store
+from tests.planted import PROVEN, config, launches, store
 
 
 def run(*words):
@@ -18,7 +18,9 @@ def run(*words):
 
 @pytest.fixture
 def folder(tmp_path):
-    rows = launches([config(1000), config(1300, micro_batch_size=16), config(None, micro_batch_size=64)])
+    rows = launches(
+        [config(1000, **PROVEN), config(1300, micro_batch_size=16, **PROVEN), config(None, micro_batch_size=64)]
+    )
     return store(tmp_path / "r", rows)
 
 
@@ -38,6 +40,17 @@ def test_the_answer_is_text_on_stdout(folder):
     assert "torchrun --standalone --nproc-per-node 1" in result.stdout
 
 
+def test_what_is_not_proven_competes_only_when_accepted(tmp_path):
+    """The slower one is proven; --accept-unproven takes the faster one, and the first line says what it is."""
+    fast = {**PROVEN, "proof": None}
+    folder = store(tmp_path / "r", launches([config(1000, **PROVEN), config(1300, micro_batch_size=16, **fast)]))
+    assert run(folder).stdout.startswith("Run fp32, micro-batch 8 x 8 accumulation steps, 1 rank\n")
+    first, second, *_ = run(folder, "--accept-unproven").stdout.splitlines()
+    assert f"{first} {second.strip()}" == (
+        "Run fp32, micro-batch 16 x 4 accumulation steps, 1 rank, but it is not proven: no accumulation proof was run"
+    )
+
+
 def test_json_is_one_object(folder):
     """For scripts."""
     document = json.loads(run(folder, "--format", "json").stdout)
@@ -55,6 +68,10 @@ def test_json_is_one_object(folder):
         (["--run-tokens", "1.5"], "not a whole number"),
         (["--run-tokens", "many"], "not a number"),
         (["--run-tokens", "inf"], "not a number"),
+        (["--run-tokens", "1" + 400 * "0"], "too large"),
+        (["--price-per-gpu-hour", "nan"], "not a finite number"),
+        (["--price-per-gpu-hour", "inf"], "not a finite number"),
+        (["--headroom", "nan"], "not a finite number"),
         (["--headroom", "1"], "not in the range"),
         (["--where", "outcome == oom"], "nothing to recommend"),
     ],

@@ -46,7 +46,7 @@ def test_several_results_need_a_place_and_no_rows_are_an_error(tmp_path):
     folder = store(tmp_path / "r", ROWS)
     assert "say with --out" in run(folder, folder / "results.parquet").stderr
     result = run(folder, "--where", "micro_batch_size == 3")
-    assert (result.exit_code, "nothing to report" in result.stderr) == (2, True)
+    assert (result.exit_code, "no row meets --where" in result.stderr) == (2, True)
     assert not (folder / "report.html").exists()
 
 

@@ -58,10 +58,12 @@ def test_csv_matches_its_golden_file(folder):
     assert run(folder, "--format", "csv", "--columns", columns).stdout == (FOLDER / "show.csv").read_text()
 
 
-def test_no_row_that_meets_the_condition_is_an_answer(folder):
-    """An empty selection is not an error."""
+def test_condition_that_no_row_meets_is_refused_with_the_values_there_are(folder):
+    """As by the other commands: a slip in a value is not taken for an answer."""
     result = run(folder, "--where", "micro_batch_size == 3")
-    assert (result.exit_code, result.stdout) == (0, "no rows\n")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "no row meets --where 'micro_batch_size == 3'" in result.stderr
+    assert "micro_batch_size is 1, 4, 16" in result.stderr
 
 
 @pytest.mark.parametrize(

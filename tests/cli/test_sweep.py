@@ -57,6 +57,18 @@ def test_only_about_what_is_known_after_a_launch_is_refused(tmp_path: Path) -> N
     assert "known only after a launch" in result.stderr
 
 
+def test_only_that_no_trial_meets_is_refused_before_a_folder_is_made(tmp_path: Path) -> None:
+    """A slip in a value is not a finished sweep."""
+    (tmp_path / "sweep.yaml").write_text(NANO)
+    out = tmp_path / "out"
+    arguments = ["sweep", str(tmp_path / "sweep.yaml"), "--out", str(out), "--only", "micro_batch_size == 7"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "no trial meets --only 'micro_batch_size == 7'" in result.stderr
+    assert "micro_batch_size is 1, 2, 4" in result.stderr
+    assert not out.exists()
+
+
 @pytest.mark.slow
 def test_sweep_from_file_to_table_and_plot_in_two_parts(tmp_path: Path) -> None:
     """A part by --only, then the rest; then nothing is missing; progress stays off stdout."""

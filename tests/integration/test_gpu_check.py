@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 import torch
 
+from bench.measure.nvml import NvmlGpu, NvmlMig, NvmlReport
 from bench.run.trial_file import TrialFile
 from bench.sweep.expand import MachineFacts
 from benchmarks.gpu_check import checks, inside, telemetry_checks
@@ -129,7 +131,7 @@ HEALTHY = {
     "timed_s": 7.0,
     "joules_per_gpu": 2100.0,
     "joules_per_valid_token": 0.001,
-    "power_w_mean": 305.0,
+    "power_mean_w": 305.0,
     "power_limit_w": 400.0,
     "sm_clock_min_mhz": 1200.0,
     "sm_clock_median_mhz": 1300.0,
@@ -155,18 +157,37 @@ def test_healthy_telemetry_passes_with_its_figures() -> None:
     assert "300 W counted, 305 W read" in finding.figure
 
 
+def test_bound_stands_in_where_the_driver_lists_no_process() -> None:
+    """As in a container."""
+    unlisted = {"outside_torch_bytes": None, "outside_torch_method": None, "foreign_processes": None}
+    finding = telemetry_checks.judge_telemetry(pd.Series(HEALTHY | unlisted | {"outside_torch_at_most_bytes": 2**29}))
+    assert finding.status == "PASS"
+    assert "by the rank's bound" in finding.figure
+
+
+@pytest.mark.parametrize(("mig", "status"), [("MIG-ab", "PASS"), ("MIG-ac", "FAIL")])
+def test_slice_of_a_gpu_is_known_by_either_name(monkeypatch: pytest.MonkeyPatch, mig: str, status: str) -> None:
+    """Torch writes GPU- before the UUID of a MIG device, NVML writes MIG-."""
+    slices = (NvmlMig(mig, None, None, None),)
+    monkeypatch.setattr(checks, "read_nvml", lambda: NvmlReport(gpus=(NvmlGpu(0, uuid="GPU-x", mig_devices=slices),)))
+    rows = pd.DataFrame({"outcome": ["ok"], "gpu_uuid_per_rank": [["GPU-ab"]]})
+    lab: Any = SimpleNamespace(device="cuda", finished={"amp-modes": Results(rows, rows)})
+    assert checks.gpu_of_rows_is_the_drivers(lab).status == status
+
+
 @pytest.mark.parametrize(
     "planted",
     [
         {"joules_per_gpu": 1500.0},
         {"joules_per_gpu": None},
-        {"power_w_mean": 430.0, "joules_per_gpu": 3000.0},
+        {"power_mean_w": 430.0, "joules_per_gpu": 3000.0},
         {"sm_clock_max_mhz": 1250},
         {"temperature_max_c": 0},
         {"telemetry_gap_s": 1.0},
         {"foreign_processes": 1},
         {"outside_torch_bytes": None},
         {"outside_torch_bytes": 2**40},
+        {"outside_torch_bytes": None, "foreign_processes": None, "outside_torch_at_most_bytes": 2**40},
         {"device_used_bytes": 2**31},
         {"flags": ["nvml_missing"], "telemetry_problem": "gone"},
         {"outcome": "failed", "reason": "broken"},

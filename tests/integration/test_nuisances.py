@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,6 +82,15 @@ def test_sweep_goes_on_when_nobody_reads_what_it_says(lab: Any) -> None:
     process = subprocess.Popen([*command, "--out", str(lab.folder / "results")], stdout=writer, stderr=writer)
     os.close(writer)
     process.wait(timeout=120)
+    assert lab.rows()["outcome"].tolist() == ["ok", "ok", "ok"]
+
+
+def test_sweep_goes_on_when_what_it_says_cannot_be_written(lab: Any) -> None:
+    """F32: as when its output goes to a file on a full disk."""
+    lab.sweep()
+    command = [sys.executable, "-m", "bench.cli", "sweep", str(lab.folder / "sweep.yaml"), "--no-plot"]
+    with Path("/dev/full").open("w") as full:
+        subprocess.run([*command, "--out", str(lab.folder / "results")], stdout=full, stderr=full, timeout=120)
     assert lab.rows()["outcome"].tolist() == ["ok", "ok", "ok"]
 
 

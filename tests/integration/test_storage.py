@@ -1,4 +1,4 @@
-"""Files that are damaged, full disks, lost folders: nothing valid is lost, and nothing damaged is used in silence."""
+"""Full disks, lost folders, other conditions: nothing valid is lost, and the sweep goes on when it can."""
 
 from __future__ import annotations
 

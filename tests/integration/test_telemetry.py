@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import itertools
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,11 @@ import pytest
 
 from bench.measure import nvml
 from bench.measure.nvml_watch import GpuWatch
-from bench.run.driver import run_sweep
+from bench.run import recorded_launches
+from bench.run.driver import SweepInterrupted, run_sweep
+from bench.run.interrupts import Interrupts
 from bench.run.launch import LaunchEnd
-from bench.run.telemetry import Telemetry
+from bench.run.telemetry import LaunchWatch, Telemetry
 from bench.sweep.expand import MachineFacts
 from tests.fake_nvml import GIB, OWN_PID, FakeGpu, FakeNvml
 from tests.integration import trivial
@@ -106,7 +110,7 @@ def test_energy_and_health_of_a_launch_are_in_its_row(tmp_path: Path) -> None:
     """From the poller through the driver into the table: 300 W is 300 J a second, over all tokens of the timed part."""
     _, (row,) = sweep_on_gpu(tmp_path / "results")
     assert row["flags"] == []
-    assert row["power_w_mean"] == 300.0
+    assert row["power_mean_w"] == 300.0
     assert row["telemetry_samples"] >= _SAMPLES - 5
     assert row["joules_per_gpu"] > 300.0 * 5
     assert row["joules_per_valid_token"] == row["joules_per_gpu"] / 1000
@@ -164,3 +168,66 @@ def test_sweep_on_a_cpu_has_no_telemetry(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(row["flags"]) == []
     assert pd.isna(row["telemetry_samples"])
     assert pd.isna(row["telemetry_problem"])
+
+
+class CoolingTelemetry(Telemetry):
+    """Let something happen while a GPU is waited for."""
+
+    def __init__(self, during: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__()
+        self._during = during
+
+    @contextmanager
+    def watching(
+        self,
+        device: str,
+        world_size: int,
+        on_wait: Callable[[], None] = lambda: None,
+        is_hurried: Callable[[], bool] = lambda: False,
+    ) -> Iterator[LaunchWatch]:
+        """Wait, then give what a CPU gets."""
+        self._during(on_wait)
+        yield LaunchWatch(self, is_on_gpus=False)
+
+
+def test_launch_is_not_started_after_a_signal_in_the_wait_for_a_hot_gpu(tmp_path: Path) -> None:
+    """Ctrl-C while it cools: the sweep ends, and the launch is owed as before."""
+    launcher = trivial.InstantLauncher()
+    telemetry = CoolingTelemetry(lambda on_wait: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(SweepInterrupted):
+        trivial.run(trivial.sweep_of({"seed": [0]}), tmp_path / "results", launcher=launcher, telemetry=telemetry)
+    assert launcher.launched == []
+    summary = trivial.run(trivial.sweep_of({"seed": [0]}), tmp_path / "results", launcher=launcher)
+    assert (summary.launched, len(launcher.launched)) == (1, 1)
+
+
+def test_wait_for_a_hot_gpu_follows_a_suspension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-Z while it cools stops the sweep then, and not when ranks run."""
+    suspended: list[str] = []
+
+    def suspend(self: Interrupts) -> None:
+        self.suspend_asked = False
+        suspended.append("in the wait")
+
+    def during(on_wait: Callable[[], None]) -> None:
+        signal.raise_signal(signal.SIGTSTP)
+        on_wait()
+        assert suspended == ["in the wait"]
+
+    monkeypatch.setattr(Interrupts, "suspend", suspend)
+    trivial.run(trivial.sweep_of({"seed": [0]}), tmp_path / "results", telemetry=CoolingTelemetry(during))
+    assert suspended == ["in the wait"]
+
+
+def test_launch_starts_when_the_wait_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`started_utc` and the clocks that must not be set meanwhile are read after it."""
+    reads: list[str] = []
+
+    def clocks() -> float:
+        reads.append("clocks")
+        return 0.0
+
+    monkeypatch.setattr(recorded_launches, "_clocks", clocks)
+    telemetry = CoolingTelemetry(lambda on_wait: reads.append("wait"))
+    trivial.run(trivial.sweep_of({"seed": [0]}), tmp_path / "results", telemetry=telemetry)
+    assert reads == ["wait", "clocks", "clocks"]

@@ -176,14 +176,6 @@ MUTATIONS = (
         ("unit/run/test_ending.py::test_process_deaf_to_all_but_sigkill_is_ended_and_reaped",),
     ),
     Mutation(
-        "F9",
-        "nothing is ended at the end of a launch",
-        "run/launch.py",
-        "            launch.end()\n            self._clear_up()\n",
-        "            pass\n",
-        (HANGS + "test_rank_deaf_to_all_but_sigkill_is_ended_and_the_next_trial_runs",),
-    ),
-    Mutation(
         "F10",
         "a rank that left without a word is no cause",
         "run/outcome.py",
@@ -307,7 +299,7 @@ MUTATIONS = (
     # The record
     Mutation(
         "F18",
-        "the line that names a part comes before the part",
+        "a line names parts that are not there",
         "run/recording.py",
         "        part = write_part(self._paths.folder, row, updates)\n",
         "        part = write_part(self._paths.folder, row, updates)\n"
@@ -317,7 +309,7 @@ MUTATIONS = (
     ),
     Mutation(
         "F18",
-        "a launch that ended is not looked up before it runs",
+        "a launch that ended is still said to run",
         "run/history.py",
         "                self._running.pop(_attempt_of(record), None)\n",
         "",
@@ -396,8 +388,8 @@ MUTATIONS = (
         "F21",
         "a refusal is a traceback",
         "record/atomic.py",
-        'raise storage_error(path, f"cannot be written ({len(contents[path]):,} bytes needed)", error) from error\n',
-        "raise\n",
+        "        raise refusal from error\n",
+        "        raise\n",
         (STORAGE + "test_refused_write_ends_the_sweep_with_the_path_and_the_next_run_goes_on[file.write-28]",),
     ),
     Mutation(
@@ -470,10 +462,24 @@ MUTATIONS = (
         "run/lock.py",
         "_flock(descriptor, path, lease_path)\n        lease = _new_lease()\n        _take(lease_path, lease)\n",
         "lease = _new_lease()\n        lease_path.write_text(json.dumps(asdict(lease)))\n",
-        (
-            STORAGE + "test_of_twenty_sweeps_at_once_exactly_one_runs",
-            "unit/run/test_lock.py::test_second_holder_is_refused_by_name_and_the_first_is_not_harmed",
-        ),
+        ("unit/run/test_lock.py::test_second_holder_is_refused_by_name_and_the_first_is_not_harmed",),
+    ),
+    Mutation(
+        "F24",
+        "nobody is refused, and a folder that somebody else took over is written on",
+        "run/lock.py",
+        "_flock(descriptor, path, lease_path)\n        lease = _new_lease()\n        _take(lease_path, lease)\n",
+        "lease = _new_lease()\n        lease_path.write_text(json.dumps(asdict(lease)))\n",
+        (STORAGE + "test_of_twenty_sweeps_at_once_exactly_one_runs",),
+        (("run/lock.py", "        if _read(self._path) != self._lease:\n", "        if False:\n"),),
+    ),
+    Mutation(
+        "F24",
+        "a folder that somebody else took over is written on",
+        "run/lock.py",
+        "        if _read(self._path) != self._lease:\n",
+        "        if False:\n",
+        ("unit/run/test_lock.py::test_holder_that_was_taken_over_writes_no_more",),
     ),
     Mutation(
         "F25",
@@ -614,9 +620,17 @@ MUTATIONS = (
         "F32",
         "a reader that went away ends the sweep",
         "cli/progress.py",
+        "    def on_broken_pipe(self) -> None:\n",
+        "    def on_another_pipe(self) -> None:\n",
+        (NUISANCES + "test_sweep_goes_on_when_nobody_reads_what_it_says",),
+    ),
+    Mutation(
+        "F32",
+        "a full disk behind the output ends the sweep",
+        "cli/progress.py",
         "        except OSError:\n            self.quiet = True\n",
         "        except ZeroDivisionError:\n            self.quiet = True\n",
-        (NUISANCES + "test_sweep_goes_on_when_nobody_reads_what_it_says",),
+        (NUISANCES + "test_sweep_goes_on_when_what_it_says_cannot_be_written",),
     ),
     Mutation(
         "F33",
@@ -681,6 +695,14 @@ MUTATIONS = (
         "_ATTEMPTS_WHEN_SHARED = 2",
         "_ATTEMPTS_WHEN_SHARED = 1",
         (NUISANCES + "test_launch_during_which_others_used_the_gpu_is_run_once_more",),
+    ),
+    Mutation(
+        "F36",
+        "an out-of-memory error beside somebody else is final",
+        "run/schedule.py",
+        '_DISTURBED = frozenset({"ok", "oom"})',
+        '_DISTURBED = frozenset({"ok"})',
+        ("integration/test_search_by_rows.py::test_out_of_memory_beside_somebody_else_is_tried_once_more",),
     ),
     Mutation(
         "F36",

@@ -13,8 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bench.measure.nvml_watch import GpuWatch
+from bench.measure.telemetry import GpuTrack
 from benchmarks.bare_loop import FULL_ROWS_UPDATE, rows_of_updates
-from benchmarks.gpu_check.speed_checks import judge_watching, launches_agree
+from benchmarks.gpu_check.speed_checks import judge_watching, launches_agree, take_turns
 from benchmarks.overhead import loss_difference
 
 REPOSITORY = Path(__file__).parents[3]
@@ -27,6 +29,57 @@ def test_watching_may_cost_half_a_per_cent(cost: float, status: str) -> None:
     found = judge_watching((np.log(1 - cost) + noise).tolist())
     assert found.status == status
     assert float(found.figure.split()[4]) == pytest.approx(1 - cost, abs=0.001)
+
+
+def test_estimate_alone_shows_nothing() -> None:
+    """No cost at all on the mean, but an interval that reaches far below what watching may cost."""
+    found = judge_watching([-0.03, 0.03] * 6)
+    assert found.status == "SKIP"
+    assert found.figure.startswith("not shown")
+
+
+class NotedWatch(GpuWatch):
+    """Write down when the watching began and ended."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def start(self) -> None:
+        """Note it."""
+        self.notes.append("start")
+
+    def stop(self) -> list[GpuTrack]:
+        """Note it, unless it is stopped."""
+        if self.notes and self.notes[-1] == "start":
+            self.notes.append("stop")
+        return []
+
+
+def test_gpu_is_watched_in_our_turns_alone() -> None:
+    """From this process; the bare loop runs unwatched, and so does what comes after."""
+    script = "\nfor turn in ('ours', 'bare', 'bare', 'ours'):\n print(turn, flush=True); input()\nprint('[1]')"
+    watch = NotedWatch()
+    assert take_turns([sys.executable, "-c", script], watch) == ("[1]", "")
+    assert watch.notes == ["start", "stop"] * 2
+
+
+def test_loop_that_dies_in_its_turn_fails_with_its_last_words() -> None:
+    """And nothing is watched any more."""
+    watch = NotedWatch()
+    answer, error = take_turns([sys.executable, "-c", "print('ours'); raise SystemExit('out of luck')"], watch)
+    assert (answer, error) == (None, "out of luck")
+    assert watch.notes == ["start", "stop"]
+
+
+@pytest.mark.slow
+def test_both_loops_announce_their_turns() -> None:
+    """As many of each."""
+    numbers = ("gpt2-nano", "16", "1", "2", "3", "2", "2", "1")
+    watch = NotedWatch()
+    answer, error = take_turns([sys.executable, "-m", "benchmarks.alternating", *numbers, "cpu", "told"], watch)
+    assert answer is not None, error
+    assert len(json.loads(answer)["clock"]) == 2
+    assert watch.notes == ["start", "stop"] * 4
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,29 @@ def test_use_that_is_known_only_after_the_peak_counts_at_the_peak() -> None:
     assert storages.live_bytes == 0
 
 
+def test_garbage_collector_may_strike_while_the_peak_is_kept() -> None:
+    """Tensors in reference cycles die whenever it likes, also while the storages of a peak are listed."""
+    storages, kept = LiveStorages("cpu"), [kibibytes(1) for _ in range(50)]
+    threshold = gc.get_threshold()
+    gc.disable()
+    try:
+        for _ in range(50):
+            cycle: list[object] = [kibibytes(1)]
+            storages.see(cycle[0])  # type: ignore[arg-type]
+            cycle.append(cycle)
+            del cycle
+        storages.see_all(kept, Use.ACTIVATION)
+        gc.set_threshold(1, 1, 1)
+        gc.enable()
+        parts = storages.parts()
+    finally:
+        gc.set_threshold(*threshold)
+        gc.enable()
+    assert (parts.activation_bytes, parts.temporary_bytes) == (50 * KIBI, 50 * KIBI)
+    gc.collect()
+    assert storages.live_bytes == 50 * KIBI
+
+
 def test_largest_use_wins_in_any_order() -> None:
     """A parameter is saved for the backward too; it stays a parameter."""
     for uses in ((Use.PARAMETER, Use.ACTIVATION), (Use.ACTIVATION, Use.PARAMETER)):

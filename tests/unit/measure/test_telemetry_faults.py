@@ -167,7 +167,7 @@ def test_call_that_hangs_is_a_missing_nvml_and_the_launch_goes_on(hangs_from_s: 
     never.set()
     assert set(health.flags) == {"nvml_missing"}
     assert "does not answer" in health.columns["telemetry_problem"]
-    assert (health.columns.get("power_w_mean") is None) == (hangs_from_s == 0.0)
+    assert (health.columns.get("power_mean_w") is None) == (hangs_from_s == 0.0)
 
 
 def test_launch_after_a_hang_does_not_ask_again() -> None:

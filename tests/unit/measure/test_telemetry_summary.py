@@ -19,14 +19,14 @@ from tests.telemetry_script import RESERVED_BYTES, play
 NOT_SUPPORTED = 3
 NULL_WHEN_REFUSED = {
     "nvmlDeviceGetTotalEnergyConsumption": {"joules_per_gpu"},
-    "nvmlDeviceGetPowerUsage": {"power_w_mean"},
+    "nvmlDeviceGetPowerUsage": {"power_mean_w"},
     "nvmlDeviceGetClockInfo": {"sm_clock_median_mhz", "sm_clock_min_mhz"},
     "nvmlDeviceGetDefaultApplicationsClock": {"sm_clock_default_mhz"},
     "nvmlDeviceGetMaxClockInfo": {"sm_clock_max_mhz"},
     "nvmlDeviceGetEnforcedPowerLimit": {"power_limit_w"},
     "nvmlDeviceGetTotalEccErrors": {"ecc_uncorrected_errors"},
     "nvmlDeviceGetMemoryInfo": {"device_used_bytes"},
-    "nvmlDeviceGetComputeRunningProcesses": {"foreign_processes"},
+    "nvmlDeviceGetComputeRunningProcesses": {"foreign_processes", "outside_torch_bytes", "outside_torch_method"},
     "nvmlDeviceGetViolationStatus": set(),
 }
 
@@ -40,7 +40,7 @@ def test_figures_of_a_healthy_launch_are_those_of_the_script() -> None:
     """300 W for 6 s, 9 GiB of our process of which torch reserved 8."""
     assert figures() == {
         "joules_per_gpu": pytest.approx(1800.0),
-        "power_w_mean": 300.0,
+        "power_mean_w": 300.0,
         "power_limit_w": 400.0,
         "sm_clock_median_mhz": 1400.0,
         "sm_clock_min_mhz": 1400.0,
@@ -99,7 +99,7 @@ def test_mean_over_gpus_and_worst_gpu() -> None:
     )
     columns = figures(FakeGpu(), hot, own_pids=(OWN_PID, 5))
     assert columns["joules_per_gpu"] == pytest.approx(2400.0)
-    assert (columns["power_w_mean"], columns["sm_clock_median_mhz"]) == (400.0, 1200.0)
+    assert (columns["power_mean_w"], columns["sm_clock_median_mhz"]) == (400.0, 1200.0)
     temperatures = [columns[f"temperature_{name}_c"] for name in ("start", "end", "max")]
     assert temperatures == [72, 78, 78]
     assert columns["sw_power_cap_share"] == pytest.approx(0.5, abs=0.02)
@@ -148,13 +148,33 @@ def test_shares_come_from_the_mask_where_there_are_no_counters() -> None:
     assert columns["sw_power_cap_share"] == pytest.approx(31 / 61)
 
 
-def test_timed_part_too_short_for_a_sample_takes_the_nearest() -> None:
-    """A clock and a temperature are told all the same; one far away is not taken for it."""
-    columns = figures(timed_s=(5.01, 5.05))
-    assert (columns["telemetry_samples"], columns["sm_clock_median_mhz"]) == (1, 1400.0)
-    sparse = GpuTrack("GPU-a", [GpuSample(1.0, sm_clock_mhz=1), GpuSample(9.0, sm_clock_mhz=1)])
+@pytest.mark.parametrize(("power", "thermal", "source"), [(True, True, "counters"), (True, False, "mixed")])
+def test_source_of_the_shares_is_that_of_both(power: bool, thermal: bool, source: str) -> None:
+    """Heat may have no counter where power has one."""
+    counters = {"power_violation_ns": 0 if power else None, "thermal_violation_ns": 0 if thermal else None}
+    track = GpuTrack("GPU-a", [GpuSample(float(second), reasons=0, **counters) for second in range(10)])
+    assert summarise([track], [RankTiming(1, "GPU-a", 2.0, 8.0)], [1]).columns["throttle_source"] == source
+
+
+def test_timed_part_too_short_for_a_sample_has_none_of_others() -> None:
+    """What held the clocks back beside it is not its own; heat is slow, so the temperature nearby is told."""
+    health = play([FakeGpu(reasons=lambda s: 0x40)], timed_s=(5.01, 5.05))
+    columns = health.columns
+    assert (columns["telemetry_samples"], columns["sm_clock_median_mhz"], columns["hw_thermal_share"]) == (
+        0,
+        None,
+        None,
+    )
+    assert [columns[f"temperature_{name}_c"] for name in ("start", "end", "max")] == [60] * 3
+    assert health.flags == ("nvml_missing",)
+    assert "holds no sample" in columns["telemetry_problem"]
+
+
+def test_temperature_far_from_the_timed_part_is_not_its_own() -> None:
+    """More than half a second away."""
+    sparse = GpuTrack("GPU-a", [GpuSample(1.0, temperature_c=1), GpuSample(9.0, temperature_c=1)])
     health = summarise([sparse], [RankTiming(1, "GPU-a", 5.0, 5.1)], [1])
-    assert (health.columns["sm_clock_median_mhz"], health.flags) == (None, ("nvml_missing",))
+    assert (health.columns["temperature_start_c"], health.flags) == (None, ("nvml_missing",))
 
 
 def test_slow_library_is_no_missing_one() -> None:
@@ -193,11 +213,30 @@ def test_memory_outside_torch_is_null_where_neither_is_known() -> None:
     """A stranger's memory must not count as ours, nor less than nothing as something."""
     stranger = FakeGpu(processes=lambda s: [(31, GIB), (32, GIB)] if s >= 1 else [])
     assert figures(stranger)["outside_torch_bytes"] is None
-    shrunk = FakeGpu(processes=lambda s: [], used_bytes=lambda s: GIB)
+    shrunk = FakeGpu(processes=lambda s: [(31, GIB)] if s >= 1 else [], used_bytes=lambda s: GIB)
     assert figures(shrunk)["outside_torch_bytes"] is None
-    no_baseline = FakeGpu(processes=lambda s: [])
+    no_baseline = FakeGpu(processes=lambda s: [(31, GIB)] if s >= 1 else [])
     unread = {"nvmlDeviceGetMemoryInfo": (0.0, NOT_SUPPORTED)}
     assert figures(no_baseline, refused=unread)["outside_torch_bytes"] is None
+
+
+def test_memory_outside_torch_is_a_bound_alone_where_no_process_is_listed() -> None:
+    """A stranger may be there unseen: nobody says that none is."""
+    columns = figures(FakeGpu(processes=lambda s: []))
+    assert [columns[f"outside_torch_{name}"] for name in ("bytes", "method")] == [None, None]
+
+
+@pytest.mark.parametrize("pid", [OWN_PID, 31], ids=["process", "device"])
+@pytest.mark.parametrize("dying", [None, 0, 9 * GIB - GIB // 2], ids=["untold", "nothing", "half gone"])
+def test_sample_of_a_dying_process_is_not_what_it_held(pid: int, dying: int | None) -> None:
+    """Just after the timed part the rank may be on its way out; torch's share does not shrink before."""
+    gpu = FakeGpu(
+        processes=lambda s: [(pid, 9 * GIB if s <= 8.0 else dying)] if s >= 1 else [],
+        used_bytes=lambda s: GIB + (0 if s < 1 else 9 * GIB if s <= 8.0 else dying or 0),
+    )
+    columns = figures(gpu, timed_s=(2.0, 8.1))
+    assert columns["outside_torch_bytes"] == GIB
+    assert columns["outside_torch_method"] == ("process" if pid == OWN_PID else "device")
 
 
 def test_memory_outside_torch_is_the_worst_ranks() -> None:

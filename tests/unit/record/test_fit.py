@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.record.derive import derive
-from bench.record.fit import FIT_COLUMNS, derive_fit, launch_fit
+from bench.record.fit import FIT_COLUMNS, compared_bytes, derive_fit, launch_fit, limit_bytes
 
 GPU = {
     "outcome": "ok",
@@ -88,3 +88,24 @@ def test_more_room_and_more_knowledge_never_turn_a_fit_into_none(row: dict[str, 
     if row["outside_torch_bytes"] is None and row["device"] == "cuda":
         known = row | {"outside_torch_bytes": row["outside_torch_at_most_bytes"] // 2}
         assert launch_fit(known).fits is True
+
+
+@pytest.mark.parametrize(
+    ("row", "bytes_compared"),
+    [
+        (GPU, 950),
+        (GPU | UNKNOWN, 900),
+        (GPU | UNKNOWN | {"outside_torch_at_most_bytes": 60}, 900),
+        (CPU, 950),
+        (GPU | {"peak_reserved_bytes": None}, None),
+    ],
+)
+def test_bytes_that_are_compared_do_not_fit_as_soon_as_they_exceed_the_limit(
+    row: dict[str, Any], bytes_compared: int | None
+) -> None:
+    """At the limit nothing speaks against the launch, a byte above it the launch does not fit."""
+    assert compared_bytes(row) == bytes_compared
+    if bytes_compared is not None:
+        capacity = next(one for one in range(1, 2000) if limit_bytes(one) >= bytes_compared)
+        assert launch_fit(row | {"device_capacity_bytes": capacity}).fits is not False
+        assert launch_fit(row | {"device_capacity_bytes": capacity - 1}).fits is False

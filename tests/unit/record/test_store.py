@@ -236,7 +236,7 @@ def test_a_column_nobody_declared_is_refused_by_name(tmp_path):
     write_results(tmp_path, quickstart_rows())
     path = tmp_path / "results.parquet"
     rewrite(path, lambda table: table.rename_columns({"seed": "sead"}))
-    with pytest.raises(StorageError, match="does not know: sead"):
+    with pytest.raises(StorageError, match="another version of bench: it holds columns this one does not know: sead"):
         read_table(path)
 
 

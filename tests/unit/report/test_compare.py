@@ -166,9 +166,9 @@ def test_what_the_rounds_could_find_is_said_for_people_and_programs():
     row = json.loads(render_comparison(comparison, "json"))["rows"][1]
     assert row["detectable_change"] == statistics.detectable_change
     assert [row[f"rounds_for_{width}_percent"] for width in ("0_5", "1", "2")] == list(statistics.rounds_for.values())
-    found = f"{100 * statistics.detectable_change:.1f} % faster or slower four times in five"
+    found = f"{100 * statistics.detectable_change:.1f} % faster so four times in five"
     text = render_comparison(comparison)
-    assert f"these 6 rounds call a true difference of {found}; an interval of +-1 % takes" in text
+    assert f"these 6 rounds call a candidate that is truly {found}; an interval of +-1 % takes" in text
     single = compare(launches([config(1000), config(1050)], rounds=1))
     assert single.candidates[0].statistics is None
     assert "four times" not in render_comparison(single)
@@ -184,6 +184,90 @@ def test_rounds_that_were_not_made_side_by_side_are_said():
     for row in rows:
         row["started_utc"] = f"2026-11-01 12:0{row['round']}:0{int(row['trial_id'])}"
     assert compare(rows).candidates[0].warnings == ()
+
+
+def test_a_round_that_was_interrupted_between_its_launches_is_said():
+    """A sweep gone on with the next day shares the round, not the machine's state; a busy round does not wait."""
+    rows = launches([config(1000), config(1000), config(900)], rounds=3)
+    for row in rows:
+        row |= {"started_utc": f"2026-11-29T12:{5 * row['round'] + int(row['trial_id']):02}:00Z", "launch_s": 50.0}
+    assert compare(rows).candidates[0].warnings == ()
+    for row in rows:
+        if row["round"] == 2 and row["trial_id"].endswith("1"):
+            row["started_utc"] = "2026-11-29T13:00:00Z"
+    one, other = compare(rows).candidates
+    assert one.warnings[0].startswith("1 of 3 rounds were interrupted between the two launches, for up to ")
+    assert other.warnings == ()
+    for row in rows:
+        row["launch_s"] = None
+    assert "interrupted" in compare(rows).candidates[0].warnings[0]
+
+
+def test_a_null_hostname_beside_a_known_one_ends_no_command():
+    """Rows of a foreign tool may lack what places them; launches of one second are then ordered all the same."""
+    rows = launches([config(1000), config(1000)], rounds=2)
+    for row in rows:
+        row["hostname"] = None if row["trial_id"].endswith("1") else "laptop"
+    (one,) = compare(rows).candidates
+    assert "not measured side by side" in one.verdict.note
+
+
+@pytest.mark.parametrize("sides", [(True, False), (False, True)])
+def test_what_a_gpu_slowed_down_to_protect_itself_is_refused_on_either_side(sides):
+    """METHOD: hardware throttling is not comparable."""
+    rows = launches([config(1000, flags=["throttled_hw"] * sides[0]), config(1100, flags=["throttled_hw"] * sides[1])])
+    with pytest.raises(BenchError, match=f"flagged throttled_hw: the {'baseline' if sides[0] else 'candidate'}"):
+        compare(rows)
+    forced = compare(rows, force=True)
+    assert forced.is_forced
+    assert forced.candidates[0].verdict is not None
+
+
+def test_what_is_wrong_with_the_baseline_is_said_too():
+    """Flags, skipped updates, failures and a failed proof of either side."""
+    rows = launches([config(1000, flags=["gpu_shared"], proof="FAIL", updates_skipped=5), config(1100, proof="PASS")])
+    comparison = compare(rows)
+    assert [warning.split(":")[0] for warning in comparison.warnings] == [
+        "proof FAIL",
+        "flags",
+        "15 timed updates skipped by the gradient scaler",
+    ]
+    assert comparison.candidates[0].warnings == ()
+    assert [one.row["trial_id"] for one in comparison.unproven] == ["000000000000"]
+    assert "baseline fp32 8 x 8: flags: gpu_shared" in " ".join(render_comparison(comparison).split())
+    assert "flags: gpu_shared" in json.loads(render_comparison(comparison, "json"))["rows"][0]["notes"]
+    rows = launches([config(1000), config(1100, proof="FAIL")])
+    assert compare(rows).candidates[0].warnings[0].startswith("proof FAIL")
+    assert [one.row["trial_id"] for one in compare(rows).unproven] == ["000000000001"]
+
+
+def test_an_unknown_version_of_the_method_is_not_the_known_one():
+    """Rows of before versions were stored do not compare with those of today."""
+    with pytest.raises(BenchError, match="measurement_version unknown against 2"):
+        compare(launches([config(1000), config(1100, measurement_version=2)]))
+
+
+def test_launches_of_one_trial_on_other_threads_are_told_apart_and_refused():
+    """OMP_NUM_THREADS or a cgroup changes what a trial id does not hold."""
+    rows = launches([config(1000, threads_per_rank=2)]) + launches([config(500, threads_per_rank=1)])
+    with pytest.raises(BenchError, match="unlike machines: threads_per_rank 2 against 1"):
+        compare(rows)
+    (one,) = compare(rows, force=True).candidates
+    assert one.candidate.name == "fp32 8 x 8, 1 thread per rank"
+    asked = [config(1000, threads_per_rank=2, cpu_threads_per_rank=2), config(500, threads_per_rank=1)]
+    ranks = [config(1000, threads_per_rank=2), config(1500, threads_per_rank=1, world_size=2)]
+    for legal in (asked, ranks):
+        (one,) = compare(
+            launches([{**each, "cpu_threads_per_rank": each.get("cpu_threads_per_rank")} for each in legal])
+        ).candidates
+        assert not one.is_refused
+
+
+def test_names_tell_versions_of_the_method_apart():
+    """The same settings measured by two versions would be two lines of one name."""
+    rows = launches([config(1000, measurement_version=1)]) + launches([config(900, measurement_version=2)])
+    (one,) = compare(rows, force=True).candidates
+    assert one.candidate.name == "fp32 8 x 8, measurement version 2"
 
 
 def test_unequal_numbers_of_rounds_are_said_and_contradict_nothing():
@@ -224,6 +308,28 @@ def test_loss_curves_agree_over_their_common_prefix_to_within_rounding(tmp_path,
     assert one.loss.word == word
     text = render_comparison(compare(rows, curves=load_curves([tmp_path])))
     assert ("loss curves differ: update 2" in text) == (word == "differ")
+
+
+@pytest.mark.parametrize("which", ["000000000000", "000000000001"])
+def test_the_curve_of_every_launch_is_compared(tmp_path, which):
+    """One launch of three that trains otherwise shows, on either side."""
+    rows = launches([config(1000), config(1000, micro_batch_size=4)])
+    wrong = [*CURVE[:2], 5.3, 4.9]
+    is_wrong = {(which, 2): wrong}
+    store(tmp_path, rows, lambda row: losses(is_wrong.get((row["trial_id"], row["round"]), CURVE)))
+    rows = [{**row, "source": 0} for row in rows]
+    (one,) = compare(rows, curves=load_curves([tmp_path])).candidates
+    assert (one.loss.word, one.loss.note.split(":")[0]) == ("differ", "update 2")
+
+
+def test_a_shortened_prefix_is_said(tmp_path):
+    """Agreement over one update of four is little."""
+    rows = launches([config(1000), config(1000, micro_batch_size=4)])
+    store(tmp_path, rows, lambda row: losses([CURVE[0], None, None, None] if row["trial_id"][-1] == "1" else CURVE))
+    rows = [{**row, "source": 0} for row in rows]
+    comparison = compare(rows, curves=load_curves([tmp_path]))
+    assert (comparison.candidates[0].loss.word, comparison.candidates[0].loss.updates) == ("agree", 1)
+    assert "loss curve compared over 1 of 4 updates only" in " ".join(render_comparison(comparison).split())
 
 
 def test_a_curve_ends_before_the_first_skipped_update(tmp_path):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.record.fit import launch_fit
-from bench.report.fit import fit_of, may_not_fit
+from bench.report.fit import fit_of, fits_of
 
 ROW = {
     "outcome": "ok",
@@ -66,5 +66,5 @@ def test_quick_look_at_all_launches_agrees_with_the_rule() -> None:
         ROW | {"peak_reserved_bytes": bytes_, "outside_torch_bytes": more} for bytes_ in (700, 900) for more in (0, 99)
     ]
     rows += [ROW | {"outcome": "oom"}, ROW | {"alloc_retries": 1}, ROW | UNKNOWN]
-    assert may_not_fit(rows, 0.05) == [launch_fit(row, 0.05).fits is False for row in rows]
-    assert sum(may_not_fit(rows, 0.05)) == 3
+    assert fits_of(rows, 0.05) == [launch_fit(row, 0.05).fits for row in rows]
+    assert fits_of(rows, 0.05).count(False) == 3

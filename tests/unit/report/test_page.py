@@ -12,7 +12,7 @@ from bench.report import page_chart
 from bench.report.page import build_page
 from bench.report.page_data import details
 from bench.report.recommend import Question
-from tests.planted import config, launches
+from tests.planted import PROVEN, config, launches
 from tests.strategies import numbered, ok_row, quickstart_rows
 
 ROWS = launches(
@@ -83,7 +83,7 @@ def test_text_from_outside_cannot_become_markup():
 
 def test_several_problems_get_an_answer_each_and_the_table_is_still_there():
     """Two global batches: a line for each; with --global-batch-size the usual page."""
-    rows = launches([config(1000), config(1000, global_batch_size=128)])
+    rows = launches([config(1000, **PROVEN), config(1000, global_batch_size=128, **PROVEN)])
     page = build(rows, interactive=False)
     assert "<h1>Several training problems</h1>" in page.text
     assert "<li>global batch 64: run fp32 8 x 8:" in page.text

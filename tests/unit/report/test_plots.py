@@ -8,7 +8,7 @@ from bench.record.schema import schema
 from bench.report.plot_axes import rate_tick
 from bench.report.plot_breakdown import breakdowns
 from bench.report.plot_energy import energies
-from bench.report.plot_heat import heat_map
+from bench.report.plot_heat import draw_heat_map, heat_map
 from bench.report.plot_updates import seconds_tick, traces_of
 from bench.report.plots import KINDS, draw_plots
 from tests.planted import config, launches, losses
@@ -179,3 +179,14 @@ def test_what_a_heat_map_leaves_out_is_counted():
     drawn = heat_map(rows)
     assert (len(drawn.columns), drawn.left_out) == (14, 6)
     assert "1" not in drawn.columns
+
+
+def test_a_cell_of_several_configurations_says_so_and_problems_are_no_choice():
+    """What one cell hides is said below the map, and so is that several trainings are no alternatives."""
+    rows = [ok_row(trial_id=f"{number:012x}", lr=lr) for number, lr in enumerate((1e-3, 3e-4))]
+    assert heat_map(rows).is_crowded
+    assert not heat_map(rows[:1]).is_crowded
+    texts = " ".join(text.get_text() for text in draw_heat_map(rows).texts)
+    assert "Of several configurations in one cell" in texts
+    assert "2 training problems in one figure (lr): not alternatives" in texts
+    assert "training problems" not in " ".join(text.get_text() for text in draw_heat_map(rows[:1]).texts)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from bench.report.points import absent_of, facts_of, label_of, points_of
+from bench.report.points import absent_of, facts_of, points_of
 from tests.strategies import failed_row, numbered, ok_row
 
 
@@ -43,9 +43,28 @@ def test_labels_name_whatever_else_varies():
     ]
 
 
-def test_long_names_are_cut():
-    """A name of any length leaves the label readable."""
-    assert len(label_of(ok_row(model="m" * 200, rows="r" * 200), ["model", "rows", "optimizer"])) <= 48
+def test_long_names_are_cut_and_stay_apart():
+    """A name of any length leaves the label readable, and no two labels become one."""
+    rows = [
+        ok_row(
+            trial_id=f"{number:012x}",
+            model="m" * 200,
+            rows=kind * 29,
+            optimizer=f"optimizer-{number}",
+            lr=0.1 * number,
+        )
+        for number, kind in enumerate("rrs", 1)
+    ]
+    rows[2]["model"] = "n" * 200
+    labels = [point.label for point in points_of(rows)]
+    assert len(set(labels)) == 3
+    assert max(map(len, labels)) <= 52
+
+
+def test_points_know_their_training_problem():
+    """What trains something else is no alternative, so it has a frontier of its own."""
+    rows = [ok_row(trial_id=f"{number:012x}", lr=lr, micro_batch_size=2**number) for number, lr in enumerate((1, 2, 1))]
+    assert [point.problem for point in points_of(rows)] == [0, 1, 0]
 
 
 def test_what_is_absent_is_named_once_per_outcome():

@@ -1,5 +1,6 @@
 """Planted results give the recommendation they must."""
 
+import json
 import math
 import shlex
 
@@ -12,7 +13,7 @@ from bench.report.recommend import Question, recommend
 from bench.report.recommend_lines import recommendation_lines
 from bench.report.recommend_words import recommendation_json, recommendation_text
 from bench.report.where import parse_condition
-from tests.planted import MIB, config, launches
+from tests.planted import MIB, PROVEN, config, launches
 
 
 def choose(rows, **asked):
@@ -134,6 +135,120 @@ def test_a_proof_that_was_not_run_is_shown():
     assert "PASS, gradient error 1.0e-12" in recommendation_text(passed)
 
 
+@pytest.mark.parametrize(
+    ("doubt", "reason"),
+    [
+        ({"proof": None}, "not proven: no accumulation proof was run; others are proven"),
+        ({"proof": "NOT PROVEN"}, "not proven: its accumulation proof says NOT PROVEN; others are proven"),
+        ({"host_peak_rss_bytes": None}, "not known to fit: bytes in use or capacity unknown; others are known to fit"),
+    ],
+)
+def test_what_is_in_doubt_is_out_where_something_is_not(doubt, reason):
+    """However fast; where nothing else is left, or it is accepted, it is chosen and the first line says the doubt."""
+    fast = config(2000, **(PROVEN | doubt))
+    rows = launches([fast, config(1000, micro_batch_size=4, **PROVEN)])
+    result = choose(rows)
+    assert (chosen(result), standings(result), why(result, "0")) == (1, {"0": "out"}, reason)
+    assert result.doubts == []
+    for alone in (choose(rows, accept_unproven=True), choose(launches([fast]))):
+        assert chosen(alone) == 0
+        (said,) = alone.doubts
+        assert reason.startswith(said)
+        first = " ".join(recommendation_text(alone, 110).split("\n\n")[0].split())
+        assert first.endswith(f", but it is {said}")
+
+
+def test_the_end_of_a_sweep_hides_no_caveat():
+    """Doubts stand beside the name, everything else in a line that begins with but."""
+    bad = {"proof": "NOT PROVEN", "flags": ["throttled_thermal", "data_bound"], "updates_skipped": 1}
+    lines = ending(launches([config(1000, **bad)]))
+    assert lines[0].startswith(
+        "run fp32 8 x 8 (not known to fit; not proven: its accumulation proof says NOT PROVEN): "
+    )
+    assert lines[-1] == "but flagged data_bound, throttled_thermal; 3 timed updates skipped by the gradient scaler"
+    first, *_ = ending(launches([config(1000, **bad), config(1000, global_batch_size=128, **PROVEN)]))
+    assert first.endswith(
+        "valid tokens; but flagged data_bound, throttled_thermal; 3 timed updates skipped by the gradient scaler"
+    )
+    assert not any(line.startswith("but") for line in ending(launches([config(1000, **PROVEN)])))
+
+
+def unequal_rounds():
+    """Three configurations; round 0 is slow, the second misses two fast rounds, the third the slow one."""
+    rows = launches([config(1000, micro_batch_size=2), config(980, micro_batch_size=4), config(960)], rounds=4, drift=0)
+    for row in rows:
+        if row["round"] == 0:
+            row["valid_tokens_per_s"] *= 0.7
+    missed = {(1, 2), (1, 3), (2, 0)}
+    return [row for row in rows if (int(row["trial_id"], 16), row["round"]) not in missed]
+
+
+def test_the_runner_up_is_the_first_of_the_list():
+    """The third has the higher mean, for it missed the slow round; the second is faster."""
+    result = choose(unequal_rounds())
+    second, third = result.others
+    assert third.configuration.speed > second.configuration.speed
+    assert result.runner_up is second
+    assert second.verdict.ratio > third.verdict.ratio
+    assert any(line.startswith("runner-up fp32 4 x 16: -2.") for line in ending(unequal_rounds()))
+
+
+def test_a_tie_is_the_runner_up_before_what_is_slower():
+    """Even where the slower one has the larger ratio."""
+    result = choose(launches([config(1000), config(995, micro_batch_size=4)], rounds=6, sd=0.004))
+    assert [result.runner_up.standing] == [other.standing for other in result.others] == ["tie"]
+
+
+def test_a_choice_that_missed_a_slow_round_is_projected_with_it():
+    """1000 tokens/s in three of four rounds, and the others say that the fourth was 0.7 as fast."""
+    rows = [row for row in unequal_rounds() if row["trial_id"].endswith(("0", "1"))]
+    rows = [row for row in rows if (row["trial_id"][-1], row["round"]) != ("0", 0)]
+    rows += [row | {"trial_id": "2".zfill(12), "micro_batch_size": 16} for row in unequal_rounds()[:4]]
+    for row in rows[-4:]:
+        row["valid_tokens_per_s"] *= 0.5
+    result = choose(rows)
+    projection = result.projection
+    assert (chosen(result), projection.rounds, projection.rounds_missing) == (0, 3, 1)
+    assert result.choice.speed == pytest.approx(1000, rel=0.01)
+    assert projection.valid_tokens_per_s == pytest.approx(1000 * 0.7**0.25, rel=0.01)
+    assert projection.hours == pytest.approx(1e9 / projection.valid_tokens_per_s / 3600)
+    low, high = projection.valid_tokens_per_s_low, projection.valid_tokens_per_s_high
+    assert low < 1000 * 0.7**0.25 < 1000 < high
+    assert any("not measured in 1 of 4 rounds" in caveat for caveat in result.caveats)
+    assert "3 rounds, fitted for the 1 without it" in " ".join(recommendation_text(result).split())
+    assert ending(rows)[-1] == "but not measured in 1 of 4 rounds"
+
+
+def test_an_unknown_number_of_ranks_has_no_gpu_hours():
+    """Missing is null, not an error; and asked for so many GPUs it is out."""
+    rows = launches([config(1000)])
+    for row in rows:
+        row["world_size"] = None
+    result = choose(rows, price_per_gpu_hour=2.0)
+    assert (result.projection.gpu_hours, result.projection.price) == (None, None)
+    text = " ".join(recommendation_text(result).split()).replace("- ", "-")
+    assert "rank-hours unknown" in text
+    assert "None" not in text
+    with pytest.raises(BenchError, match="how many ranks it needs was not recorded"):
+        choose(rows, gpus=2)
+
+
+def test_next_to_no_tokens_per_update_gives_no_number_of_updates():
+    """The quotient would be infinite."""
+    rows = launches([config(1000)])
+    for row in rows:
+        row["valid_tokens_per_update"] = 5e-324
+    assert choose(rows).projection.updates is None
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "3", "{}", '{"micro_batch_size": 4}'])
+def test_a_configuration_that_is_not_the_rows_gives_no_sweep_file(text):
+    """It says so; a file of something else would be measured for nothing."""
+    result = choose(launches([config(1000, config_json=text)]))
+    assert "  cannot be written: config_json does not hold" in recommendation_text(result)
+    assert json.loads(recommendation_json(result))["sweep_file"] is None
+
+
 def test_unlike_machines_are_refused():
     """Speeds of two machines do not compare."""
     rows = launches([config(1000), config(2000, micro_batch_size=4, cpu_model="Another CPU")])
@@ -239,7 +354,7 @@ def test_a_sweep_over_what_is_trained_ends_with_a_line_for_each_problem():
     """Each names its own fastest; that they are no alternatives is said."""
     rows = launches(
         [
-            config(speed, tail=tail, micro_batch_size=micro)
+            config(speed, tail=tail, micro_batch_size=micro, **PROVEN)
             for speed, tail, micro in ((1000, "keep", 4), (1500, "keep", 8), (3000, "drop", 4), (2000, "drop", 8))
         ]
     )
@@ -252,7 +367,13 @@ def test_a_sweep_over_what_is_trained_ends_with_a_line_for_each_problem():
 def test_global_batches_are_problems_too_and_a_failed_one_says_why():
     """Nothing is hidden behind the first answer."""
     small, large, failed, _ = ending(
-        launches([config(1000), config(2000, global_batch_size=128), config(None, global_batch_size=256)])
+        launches(
+            [
+                config(1000, **PROVEN),
+                config(2000, global_batch_size=128, **PROVEN),
+                config(None, global_batch_size=256),
+            ]
+        )
     )
     assert small.startswith("global batch 64: run fp32 8 x 8")
     assert large.startswith("global batch 128: run fp32 8 x 16")
@@ -269,8 +390,6 @@ def test_many_problems_get_one_line():
 
 def test_json_is_strict_whatever_the_values():
     """A diverged loss or an infinite ratio is null, never NaN."""
-    import json
-
     rows = launches([config(1000, final_train_loss=math.nan, proof="PASS", proof_error=math.inf)])
     document = json.loads(recommendation_json(choose(rows)), parse_constant=pytest.fail)
     assert document["format"] == 1

@@ -73,11 +73,44 @@ def test_other_hardware_gets_a_ratio_and_no_verdict(known: Path, changes: dict[s
     assert any(name in text for name in ("CPU Another CPU here", "CPU cores 64 here", "device cuda here"))
 
 
-def test_other_software_is_named_and_still_judged(known: Path) -> None:
-    """It may be why a machine is slow."""
-    made = compare_with_reference(rows_of(0.8, seed=2, torch_version="2.12.0"), "lab")
-    assert made.word == "slow"
+def test_other_software_or_threads_are_named_and_the_machine_is_not_judged(tmp_path: Path) -> None:
+    """They may be why it is slow; threads that were not asked for follow OMP_NUM_THREADS or a cgroup."""
+    known = stored(tmp_path / "lab", rows_of(1.0, seed=1, threads_per_rank=2))
+    made = compare_with_reference(rows_of(0.8, seed=2, torch_version="2.12.0", threads_per_rank=2), str(known))
+    assert made.word == "other software"
     assert made.differing == ("torch 2.12.0 here, 2.13.0 there",)
+    assert render_reference(made).splitlines()[0].endswith(": unclear: other software")
+    made = compare_with_reference(rows_of(0.8, seed=2, threads_per_rank=1), str(known))
+    assert (made.word, made.differing) == ("other threads", ("threads per rank 1 here, 2 there",))
+    assert compare_with_reference(rows_of(0.8, seed=2, threads_per_rank=2), str(known)).word == "slow"
+
+
+def test_threads_that_were_asked_for_match_on_the_same_kind_of_device_only(tmp_path: Path) -> None:
+    """One thread here and two there are two configurations of a CPU; on a GPU they are a detail."""
+    known = stored(tmp_path / "lab", rows_of(1.0, seed=1, cpu_threads_per_rank=2))
+    other = [{**row, "trial_id": "f" + row["trial_id"][1:]} for row in rows_of(0.5, seed=2, cpu_threads_per_rank=1)]
+    with pytest.raises(BenchError, match="cpu_threads_per_rank is 1 here and 2 there"):
+        compare_with_reference(other, str(known))
+    gpu = rows_of(0.5, seed=2, cpu_threads_per_rank=1, device="cuda")
+    gpu = [{**row, "trial_id": "f" + row["trial_id"][1:], "gpu_name": "G"} for row in gpu]
+    made = compare_with_reference(gpu, str(known))
+    assert (made.word, len(made.shared)) == ("other hardware", 3)
+
+
+def test_flags_and_failed_proofs_are_said_beside_the_verdict(known: Path) -> None:
+    """A host that was busy is no slow machine."""
+    made = compare_with_reference(rows_of(0.8, seed=2, flags=["host_busy"], proof="FAIL"), "lab")
+    assert "flags here: host_busy" in made.notes
+    assert any(note.startswith("a proof failed here") for note in made.notes)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "7"])
+def test_settings_of_a_foreign_tool_match_by_trial_id_only(known: Path, text: str) -> None:
+    """What is no JSON object cannot be compared setting by setting, and ends no command."""
+    rows = [{**row, "config_json": text} for row in rows_of(1.0, seed=2)]
+    assert len(compare_with_reference(rows, "lab").shared) == 3
+    with pytest.raises(BenchError, match="no configuration in common"):
+        compare_with_reference([{**row, "trial_id": "f" + row["trial_id"][1:]} for row in rows], "lab")
 
 
 def test_single_rounds_have_a_ratio_and_no_interval(known: Path) -> None:
@@ -139,7 +172,10 @@ def test_other_work_is_refused_with_the_reason(
         compare_with_reference(rows, "lab")
     assert reason in str(error.value)
     if "measurement_version" in changes:
-        assert compare_with_reference(rows, "lab", force=True).word == "normal"
+        made = compare_with_reference(rows, "lab", force=True)
+        assert (made.word, made.is_forced) == ("other method", True)
+        assert "FORCED: measured by unlike versions of the method" in made.notes
+        assert json.loads(render_reference(made, "json"))["forced"] is True
 
 
 def test_another_text_matters_only_where_rows_follow_it(known: Path, tmp_path: Path) -> None:

@@ -153,6 +153,22 @@ def test_with_counters_what_the_witness_missed_is_temporary() -> None:
     assert columns["first_update_peak_reserved_bytes"] == MILLION + 2
 
 
+def test_of_equal_peaks_the_last_is_divided() -> None:
+    """Buckets of DistributedDataParallel have no name in a pass before which no exchange was seen."""
+    bench = build()
+    observed = run_protocol(bench)
+    lasting = sum(4 * p.numel() for p in bench.model.parameters())
+    for part in observed.parts:
+        object.__setattr__(part, "peaks", MemoryPeaks(MILLION, MILLION, MILLION, 0))
+    buckets = (0, 70, 80)
+    passes = tuple(
+        MemoryPass(MILLION, 0, PeakParts("backward", lasting, 0, 0, 0, count, MILLION - lasting - count), "backward")
+        for count in buckets
+    )
+    object.__setattr__(observed, "memory_passes", passes)
+    assert memory_columns(bench, observed)["ddp_bucket_bytes"] == 80
+
+
 @pytest.mark.parametrize(
     ("parts_phase", "timed", "phase"), [("forward", None, "backward"), ("backward", MILLION + 1, None)]
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.run.found import found_lines
 from bench.run.history import History
 from bench.run.owed import Owed, Remaining
 from bench.run.pruning import Lessons
-from bench.run.schedule import Place, next_launch, places
+from bench.run.schedule import Place, next_launch, places, probes_of
+from bench.run.search import largest_that_fits
 from bench.sweep.fields import TrialConfig
 from bench.sweep.trial import Search, Trial
 
@@ -98,3 +100,15 @@ def test_trial_that_was_pruned_by_an_earlier_run_is_not_counted_twice() -> None:
     run = Run([trial(size) for size in (1, 8)], rounds=1, capacity=10)
     run.history.add({"kind": "launch", "trial_id": trial(8).trial_id, "round": 0, "attempt": 0, "outcome": "oom"})
     assert Remaining(run.owed, run.order, False).launches == 1
+
+
+def test_what_a_search_found_is_said() -> None:
+    """The size that was searched for, whether it is the last one asked for, or that none fits."""
+    assert found_lines([SEARCH], Run([SEARCH], 1, capacity=10_000).finish().history) == [
+        "the largest micro-batch that fits is 64, the largest size asked for"
+    ]
+    history = Run([SEARCH], 1, capacity=400).finish().history
+    largest = largest_that_fits(probes_of(SEARCH, history))
+    assert found_lines([SEARCH], history) == [f"the largest micro-batch that fits is {largest}"]
+    assert found_lines([SEARCH], Run([SEARCH], 1, capacity=5).finish().history) == ["no micro-batch fits, not even 1"]
+    assert found_lines([SEARCH], History()) == []

@@ -13,11 +13,12 @@ import pytest
 from bench.check.lines import Line
 from bench.errors import StorageError
 from bench.record.fault_points import install
+from bench.run import proofs
 from bench.run.launch import LaunchEnd, Launcher
 from bench.run.outcome import RankEnd
 from bench.run.paths import SweepPaths
 from bench.run.proofs import Proofs
-from bench.sweep.expand import expand
+from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.trial import Trial
 from tests.integration import trivial
 
@@ -33,7 +34,7 @@ class ProvingLauncher(Launcher):
         self.asked += 1
         lines = [Line("weighting", "PASS", 3.25e-17, "made up").as_row()]
         ends = tuple(RankEnd(rank, 0, {"outcome": "ok", "lines": lines}, None) for rank in ranks)
-        return LaunchEnd(ends, None, 0.01)
+        return LaunchEnd(ends, None, 0.01, pids=(4711,))
 
 
 @pytest.fixture
@@ -57,6 +58,20 @@ def test_kept_proof_is_not_made_again(paths: SweepPaths, trial: Trial) -> None:
     assert Proofs(paths, launcher).for_trial(trial) == columns
     assert columns["proof_error"] == 3.25e-17
     assert launcher.asked == 1
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_proof_on_a_gpu_gives_it_back_before_the_launch_begins(
+    device: str, paths: SweepPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its processes would be taken for somebody else's by the look before the launch."""
+    waited_for: list[tuple[int, ...]] = []
+    monkeypatch.setattr(proofs, "wait_for_release", waited_for.append)
+    sweep = trivial.sweep_of({"seed": [0]}, {"device": device})
+    (trial,) = expand(sweep, MachineFacts("cuda", 1))
+    assert isinstance(trial, Trial)
+    Proofs(paths, ProvingLauncher()).for_trial(trial)
+    assert waited_for == ([(4711,)] if device == "cuda" else [])
 
 
 def test_no_flipped_bit_of_kept_proofs_becomes_a_column(paths: SweepPaths, trial: Trial) -> None:

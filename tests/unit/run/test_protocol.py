@@ -161,6 +161,8 @@ def test_memory_pass_starts_after_an_applied_update() -> None:
     rows = update_rows(observed, losses)
     assert [row["result"] for row in rows][:3] == ["skipped", "applied", "applied"]
     assert [row["loss_scale"] for row in rows][:2] == [65536.0, 32768.0]
+    # The launch's first update holds the one-off costs, whatever the scaler made of it.
+    assert columns["first_update_s"] == next(observed.part("first")).host_seconds
     trainable = sum(parameter.numel() for parameter in bench.model.parameters())
     assert 8 * trainable <= columns["optimizer_state_bytes"] < 8.2 * trainable
     assert columns["host_reads_per_update"] == 1

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.run.schedule import owed_launches, places
+from bench.record.fit import limit_bytes
+from bench.run.history import History
+from bench.run.schedule import owed_launches, places, probes_of
+from bench.run.search import Probe
 from bench.sweep.fields import TrialConfig
-from bench.sweep.trial import Trial
+from bench.sweep.trial import Search, Trial
 
 TRIALS = [
     Trial(f"{number:012x}", TrialConfig(micro_batch_size=number + 1, global_batch_size=64), ()) for number in range(8)
@@ -79,3 +83,35 @@ def test_launch_that_was_killed_by_the_kernel_is_retried_once_at_most() -> None:
     assert len(owed_launches(TRIALS[:1], 1, by_kernel[:1], retry_failed=True)) == 1
     assert owed_launches(TRIALS[:1], 1, by_kernel, retry_failed=True) == []
     assert len(owed_launches(TRIALS[:1], 1, by_itself, retry_failed=True)) == 1
+
+
+@pytest.mark.parametrize("outcome", ["ok", "oom"])
+def test_launch_beside_somebody_else_is_run_once_more(outcome: str) -> None:
+    """Its speed, or the memory that was left, may have been theirs; the second one stands, whatever it says."""
+    shared = [record(TRIALS[0], 0, outcome, attempt) | {"flags": ["gpu_shared"]} for attempt in range(2)]
+    assert [launch.attempt for launch in owed_launches(TRIALS[:1], 1, shared[:1])] == [1]
+    assert owed_launches(TRIALS[:1], 1, shared) == []
+    assert owed_launches(TRIALS[:1], 1, [record(TRIALS[0], 0, outcome) | {"flags": ["clock_low"]}]) == []
+
+
+GIGA = 10**9
+NEW = {"peak_bytes": 4 * GIGA, "capacity_bytes": 10 * GIGA, "compared_bytes": 5 * GIGA}
+
+
+@pytest.mark.parametrize(
+    ("told", "probe"),
+    [
+        ({"outcome": "ok", "fits": True, **NEW}, Probe(True, 5 * GIGA, limit_bytes(10 * GIGA))),
+        ({"outcome": "ok", "fits": False, **NEW}, Probe(False, 5 * GIGA, limit_bytes(10 * GIGA))),
+        ({"outcome": "ok", **NEW}, Probe(True, 5 * GIGA, limit_bytes(10 * GIGA))),
+        ({"outcome": "oom", "fits": False}, Probe(False)),
+        ({"outcome": "failed"}, Probe(None)),
+        # As written before a record told of the fit.
+        ({"outcome": "ok", "peak_bytes": 4, "capacity_bytes": 10}, Probe(True, 4, limit_bytes(10))),
+        ({"outcome": "oom", "capacity_bytes": 10}, Probe(False, None, limit_bytes(10))),
+    ],
+)
+def test_probe_is_what_the_row_of_its_launch_says(told: dict[str, Any], probe: Probe) -> None:
+    """What ended well fits unless its row says that it does not."""
+    history = History([record(TRIALS[0], 0, "ok") | told])
+    assert probes_of(Search(tuple(TRIALS)), history) == {1: probe}

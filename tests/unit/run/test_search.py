@@ -3,28 +3,61 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.record.fit import HEADROOM, compared_bytes, launch_fit, limit_bytes
 from bench.run.search import Probe, largest_that_fits, next_size
 
 MIB = 2**20
 ALL = list(range(1, 257))
+OUTSIDE = 700 * MIB
+"""What a planted launch takes outside torch."""
 NOISE = [random.Random(7).randrange(20 * MIB) for _ in range(1025)]
 
 
 def search(
-    classes: list[list[int]], fits: Callable[[int], bool], peak: Callable[[int], int], capacity: int
+    classes: list[list[int]], fits: Callable[[int], bool], peak: Callable[[int], int], limit: float
 ) -> tuple[int | None, list[int]]:
     """Run a search on a made-up device; give the answer and the sizes in the order tried."""
     probes: dict[int, Probe] = {}
     while (size := next_size(classes, probes)) is not None:
         assert size not in probes, "a size is tried once"
-        probes[size] = Probe(True, peak(size), capacity) if fits(size) else Probe(False, None, capacity)
+        probes[size] = Probe(True, peak(size), limit) if fits(size) else Probe(False, None, limit)
     return largest_that_fits(probes), list(probes)
+
+
+def planted_row(peak_bytes: int, capacity: int) -> dict[str, object]:
+    """Make what a launch on a planted GPU records: full to the last hundredth it retries, above that it ends."""
+    taken = peak_bytes + OUTSIDE
+    return {
+        "outcome": "ok" if taken <= capacity else "oom",
+        "device": "cuda",
+        "world_size": 1,
+        "device_capacity_bytes": capacity,
+        "alloc_retries": int(taken > 0.99 * capacity),
+        "peak_reserved_bytes": peak_bytes,
+        "outside_torch_bytes": OUTSIDE,
+    }
+
+
+def planted_limits(peak: Callable[[int], int]) -> Iterator[tuple[bool, int]]:
+    """Search for every limit from none to 256; whether the largest row that fits was found, and in how many probes."""
+    for most in range(len(ALL) + 1):
+        capacity = int(((peak(most) + peak(most + 1)) // 2 + OUTSIDE) / (1 - HEADROOM))
+        rows = {size: planted_row(peak(size), capacity) for size in ALL}
+        fitting = {size for size, row in rows.items() if launch_fit(row).fits}
+        found, tried = search(
+            [ALL],
+            fitting.__contains__,
+            lambda size, rows=rows: compared_bytes(rows[size]),  # type: ignore[misc]
+            limit_bytes(capacity),
+        )
+        assert len(fitting) == most or peak is floored, "the planted device has the limit asked for"
+        yield found == max(fitting, default=None), len(tried)
 
 
 def straight(size: int) -> int:
@@ -47,12 +80,10 @@ def bent(size: int) -> int:
 
 @pytest.mark.parametrize("peak", [straight, rounded, floored, bent])
 def test_every_limit_under_a_planted_capacity_is_found_exactly_within_seven_probes(peak: Callable[[int], int]) -> None:
-    """From none at all to all that is asked for."""
-    for limit in range(257):
-        capacity = (peak(limit) + peak(limit + 1)) // 2
-        found, tried = search([ALL], lambda size, most=capacity: peak(size) <= most, peak, capacity)  # type: ignore[misc]
-        assert found == max((size for size in ALL if peak(size) <= capacity), default=None)
-        assert len(tried) <= 7
+    """From none at all to all that is asked for, with headroom: as the rows of the launches say."""
+    for is_exact, probes in planted_limits(peak):
+        assert is_exact
+        assert probes <= 7
 
 
 def test_straight_line_takes_five_probes() -> None:

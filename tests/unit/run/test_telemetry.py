@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -126,7 +127,7 @@ def test_rank_on_another_gpu_than_expected_is_not_given_the_wrong_figures() -> N
     bench = Bench(("GPU-b",))
     health = bench.launch()
     assert health.flags == ("nvml_missing",)
-    assert health.columns.get("power_w_mean") is None
+    assert health.columns.get("power_mean_w") is None
     assert "not known" in health.columns["telemetry_problem"]
 
 
@@ -138,6 +139,36 @@ def test_rank_that_said_nothing_had_the_gpu_it_was_to_take() -> None:
     silent = end_of([bench.gpu], [OWN_PID], None).ranks[0]
     end = LaunchEnd((type(silent)(0, 1, None, None),), None, 1.0, pids=(OWN_PID,))
     assert launch.health(end).columns["foreign_processes"] == 0
+
+
+def test_launch_that_ended_before_the_driver_was_asked_says_so() -> None:
+    """Its GPU is well known."""
+    bench = Bench()
+    bench.watch.is_asleep = True
+    health = bench.launch()
+    assert health.flags == ("nvml_missing",)
+    assert health.columns["telemetry_problem"] == "the launch ended before the driver was asked"
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["to poll in", "to ask in"])
+def test_launch_goes_on_where_no_thread_is_left_to_watch_it(is_open: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row says why it has no health."""
+    clock = ScriptClock()
+    watch = GpuWatch(FakeNvml([FakeGpu()], clock), clock)
+    telemetry = Telemetry(("GPU-a",), watch)
+    if is_open:
+        watch.choose(["GPU-a"])
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with telemetry.watching("cuda", 1) as launch:
+        pass
+    health = launch.health(end_of([FakeGpu()], [OWN_PID], TIMED_S))
+    telemetry.close()
+    assert health.flags == ("nvml_missing",)
+    assert "No thread can be started: this user may have" in health.columns["telemetry_problem"]
 
 
 def test_trial_on_a_cpu_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

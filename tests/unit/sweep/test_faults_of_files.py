@@ -41,6 +41,8 @@ MISTAKES = [
     ("micro_batch_size: [1, 2, 4]", "micro_batch_size: {max: 0}", 12, ["max = 0 is out of range", "at most 1,024"]),
     ("micro_batch_size: [1, 2, 4]", 'micro_batch_size: {max: "9"}', 12, ["is not a whole number", "such as 256"]),
     ("micro_batch_size: [1, 2, 4]", "micro_batch_size: {most: 9}", 12, ["a section of keys", "Write the values as a"]),
+    ("[1, 2, 4]", "[1, {max: 0}]", 12, ["{max: N} stands alone", "Write axes: {micro_batch_size: {max: N}}"]),
+    ("{preset: gpt2-nano}", "{preset: gpt2-nano, layers: 3}", 5, ["base.model.layers", "Known here: preset"]),
     ("seq_len: 32", "seq_length: 32", 7, ["base.seq_length is not a known key", "Did you mean seq_len?"]),
     ("seq_len: 32", "block_size: 32", 7, ["base.block_size", "Did you mean seq_len?"]),
     ("rows: ragged", "row: ragged", 6, ["base.data.row is not a known key", "Did you mean rows?"]),
