@@ -109,7 +109,7 @@ def compare(
     \b
     Example:
       bench compare results/quickstart --baseline 'amp_mode == fp32' --baseline 'micro_batch_size == 8'
-      bench compare results/quickstart --run 'fp32 16 x 2' 'fp32 32 x 1'
+      bench compare results/quickstart --run 'fp32 4 x 4' 'fp32 16 x 1'
       bench compare results/quickstart --reference
     """
     _refuse_mixed(run, reference, baseline, where, of_run)

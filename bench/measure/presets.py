@@ -22,7 +22,7 @@ PRESETS: dict[str, Preset] = {
     # Steady to what quick aims at: a tighter rule would warm up for longer than quick measures.
     "quick": Preset(
         WarmupRule(window=10, tolerance=0.02, device_s=1.0, device_s_at_most=3.0),
-        StopRule(0.02, samples_at_least=10, seconds_at_least=1.0, seconds_at_most=5.0, samples_at_most=160),
+        StopRule(0.02, samples_at_least=10, seconds_at_least=1.0, seconds_at_most=3.0, samples_at_most=160),
         whole_updates_s=20.0,
     ),
     "normal": Preset(

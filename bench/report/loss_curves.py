@@ -23,6 +23,9 @@ _TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 1e-3, "bf16": 4e-3}
 Curve = Mapping[int, float]
 LaunchKey = tuple[Any, ...]
 
+_FEW_UPDATES = 10
+"""Below so many losses in common, that they agree says little."""
+
 
 @dataclass(frozen=True)
 class CurveVerdict:
@@ -82,7 +85,8 @@ def compare_curves(one: Row, one_curves: Sequence[Curve], other: Row, other_curv
         if found := [verdict for verdict in verdicts if verdict.word == word]:
             return found[0]
     least, longest = min(verdict.updates for verdict in verdicts), max(len(base), len(other_curves[0]))
-    note = f"compared over {least} of {longest} updates only: a launch has no more losses" if least < longest else ""
+    is_short = least < min(_FEW_UPDATES, longest)  # launches of other lengths are no doubt, too few losses are
+    note = f"compared over {least} of {longest} updates only: a launch has no more losses" if is_short else ""
     return CurveVerdict("agree", least, max(verdict.largest or 0.0 for verdict in verdicts), note)
 
 
