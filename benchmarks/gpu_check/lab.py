@@ -49,6 +49,7 @@ class Lab:
     """Tables of the sweeps run so far, so that several checks can look at one sweep."""
 
     def __post_init__(self) -> None:
+        self._launchers: dict[StartMethod, Launcher] = {}
         self.folder.mkdir(parents=True, exist_ok=True)
         self._faults = self.folder / "faults"
         self._faults.write_text("")
@@ -98,7 +99,9 @@ class Lab:
         out = self.folder / (folder or sweep.name)
         # Nothing here compares speeds, so a hot GPU is not waited for.
         telemetry = Telemetry(self.facts.gpu_uuids, cool_down_s=0.0)
-        run_sweep(sweep, out, self.facts, _Silent(), launcher=Launcher(start_method), telemetry=telemetry)
+        if start_method not in self._launchers:  # kept, as the launches of a sweep share a server
+            self._launchers[start_method] = Launcher(start_method)
+        run_sweep(sweep, out, self.facts, _Silent(), launcher=self._launchers[start_method], telemetry=telemetry)
         results = Results(pd.read_parquet(out / "results.parquet"), pd.read_parquet(out / "updates.parquet"))
         self.finished[folder or sweep.name] = results
         return results
