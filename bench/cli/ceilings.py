@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bench.cli.options import hang
 from bench.units import format_bytes, format_flops
 
 _Line = tuple[str, dict[str, Any] | None, Callable[[float | None], str], Callable[[int], str]]
@@ -17,9 +17,9 @@ def ceilings_text(report: dict[str, Any], width: int) -> Iterator[str]:
     yield "What it reaches at best"
     problems: list[str] = report["ceilings_problems"]
     for problem in problems:
-        yield from _wrap(problem, width)
+        yield from hang("  ", problem, width, 4)
     if not report["ceilings"] and not problems:
-        yield from _wrap("not measured yet: bench env --calibrate", width)
+        yield from hang("  ", "not measured yet: bench env --calibrate", width, 4)
     for document in report["ceilings"]:
         yield from _device(document, width)
 
@@ -29,24 +29,26 @@ def _device(document: dict[str, Any], width: int) -> Iterator[str]:
 
     key = document["key"]
     threads = "" if key["threads"] is None else f"{key['threads']} thread{'' if key['threads'] == 1 else 's'}, "
-    yield from _wrap(f"{key['name']}, {threads}torch {key['torch_version']}, {document['measured_utc']}", width)
+    yield from hang("  ", f"{key['name']}, {threads}torch {key['torch_version']}, {document['measured_utc']}", width, 4)
     rows: list[_Line] = [(f"matmul {name}", found, format_flops, _square) for name, found in document["matmul"].items()]
     rows.append(("copy", document["copy"], _bytes_per_s, _copied))
     if key["device"] == "cuda":
         rows.append(("host to device", document["host_to_device"], _bytes_per_s, _buffer))
     for name, found, rate, size in rows:
         if found is None:
-            yield from _wrap(f"{name:<14}  not measured: no memory for it", width, "    ")
+            yield from hang("    ", f"{name:<14}  not measured: no memory for it", width, 6)
         else:
             spread = f"spread {100 * found['spread']:.0f} %"
             line = f"{name:<14}  {rate(found['per_s']):>12}  {spread:<13}  {size(found['size'])}"
-            yield from _wrap(line, width, "    ")
+            yield from hang("    ", line, width, 6)
     disturbed = [name for name, found, _, _ in rows if found is not None and found["spread"] > BUSY_SPREAD]
     if disturbed:
-        yield from _wrap(
+        yield from hang(
+            "  ",
             f"warning: a spread above {100 * BUSY_SPREAD:.0f} % ({', '.join(disturbed)}) means that the machine was "
             "busy. Rows do not use such a ceiling: measure again when nothing else runs.",
             width,
+            4,
         )
 
 
@@ -64,14 +66,3 @@ def _buffer(size: int) -> str:
 
 def _copied(size: int) -> str:
     return f"{format_bytes(size)}, read and written"
-
-
-def _wrap(text: str, width: int, indent: str = "  ") -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent + "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 import click
+
+from bench.cli.options import hang
 
 
 @click.command()
@@ -78,19 +79,19 @@ def _text(report: dict[str, Any], width: int) -> Iterator[str]:
 
     yield f"This machine: {report['hostname']}"
     for label, text in _facts(report):
-        yield from _wrap(f"  {label:<8}  ", text, width)
+        yield from hang(f"  {label:<8}  ", text, width)
     yield ""
     yield from ceilings_text(report, width)
     yield ""
     yield "What works"
     for item in report["works"]:
-        yield from _wrap(f"  {'yes' if item['works'] else 'no':<3}  ", f"{item['what']}: {item['why']}", width)
+        yield from hang(f"  {'yes' if item['works'] else 'no':<3}  ", f"{item['what']}: {item['why']}", width)
     yield ""
     if report["fault"] is not None:
         yield "No trial can start: see the error below."
     else:
         asked, device = report["device_asked"], {"cpu": "the CPU", "cuda": "the GPU"}[report["device"]]
-        yield from _wrap("", f"A sweep with device: {asked} runs on {device} here.", width)
+        yield from hang("", f"A sweep with device: {asked} runs on {device} here.", width)
 
 
 def _facts(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -199,15 +200,3 @@ def _corpora(report: dict[str, Any]) -> str:
     count = report["corpus_cache_corpora"]
     kept = f"{count} prepared, {format_bytes(report['corpus_cache_bytes'])}" if count else "none prepared yet"
     return f"{kept}, in {report['corpus_cache_folder']}"
-
-
-def _wrap(start: str, text: str, width: int) -> list[str]:
-    """Break text at the width; further lines hang below the first."""
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=start,
-        subsequent_indent=" " * len(start),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -70,6 +71,18 @@ def chosen_format(name: str) -> Format:
 def terminal_width() -> int:
     """Say how wide stdout is [characters]; without a limit when it is no terminal. COLUMNS overrides both."""
     return shutil.get_terminal_size((NO_LIMIT, 24)).columns
+
+
+def hang(start: str, text: str, width: int, indent: int | None = None) -> list[str]:
+    """Break text at the width after `start`; further lines are indented below the text, or by so many columns."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=start,
+        subsequent_indent=" " * (len(start) if indent is None else indent),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def terminal_color() -> bool:

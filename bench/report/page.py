@@ -28,6 +28,7 @@ from bench.report.points import Row, extra_axes, facts_of, name_of
 from bench.report.recommend import Question, Recommendation, recommend
 from bench.report.recommend_lines import lines_by_problem
 from bench.report.reproduce import sweep_file_lines, torchrun_lines
+from bench.report.table import finite
 from bench.units import format_bytes, format_rate
 
 _MOST_ROWS = 400
@@ -328,7 +329,7 @@ def _document(title: str, body: Sequence[str], data: dict[str, Any], script: str
     assets = files("bench.report") / "page_assets"
     css = (assets / "page.css").read_text()
     # "</" would end the script element, whatever JSON string it stands in.
-    payload = json.dumps(_finite(data), allow_nan=False, ensure_ascii=False, separators=(",", ":")).replace(
+    payload = json.dumps(finite(data), allow_nan=False, ensure_ascii=False, separators=(",", ":")).replace(
         "<", "\\u003c"
     )
     chart = f"<script>{script}</script>" if script is not None else ""
@@ -343,14 +344,6 @@ def _document(title: str, body: Sequence[str], data: dict[str, Any], script: str
         f'<script id="data" type="application/json">{payload}</script>{chart}'
         f"<script>{(assets / 'page.js').read_text()}</script></body></html>\n"
     )
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if value - value == 0 else None
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _safe(text: str) -> str:

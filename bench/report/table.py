@@ -76,9 +76,7 @@ def render_rows(
 
 def json_text(document: Mapping[str, Any]) -> str:
     """Write one JSON document that every strict reader takes: a float that is not finite is null."""
-    return (
-        json.dumps(_finite({"format": JSON_FORMAT, **document}), allow_nan=False, ensure_ascii=False, indent=1) + "\n"
-    )
+    return json.dumps(finite({"format": JSON_FORMAT, **document}), allow_nan=False, ensure_ascii=False, indent=1) + "\n"
 
 
 def render_people(
@@ -96,7 +94,7 @@ def _csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
     for row in rows:
-        writer.writerow([_csv_cell(_finite(row.get(name))) for name in names])
+        writer.writerow([_csv_cell(finite(row.get(name))) for name in names])
     return stream.getvalue()
 
 
@@ -106,11 +104,12 @@ def _csv_cell(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Put None for every nan and infinity, at any depth: JSON has neither."""
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if isinstance(value, Mapping):
-        return {name: _finite(item) for name, item in value.items()}
+        return {name: finite(item) for name, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

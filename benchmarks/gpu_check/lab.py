@@ -17,6 +17,7 @@ from bench.run.telemetry import Telemetry
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
 from bench.sweep.trial import Sweep, Trial
+from benchmarks.harness import Quiet
 
 
 @dataclass(frozen=True)
@@ -111,26 +112,8 @@ class Lab:
         self._faults.write_text(f"{trial.trial_id}/forward:1:limit_memory" if trial else "")
 
 
-class _Silent:
+class _Silent(Quiet):
     """Watch a sweep and say nothing."""
 
-    def sweep_begin(self, launches: int, done: int, skipped: int) -> None:
-        """Say nothing."""
-
     def note(self, text: str) -> None:
-        """Say nothing."""
-
-    def place_left_out(self, label: str, reason: str) -> None:
-        """Say nothing."""
-
-    def expect(self, launches: int, is_estimate: bool) -> None:
-        """Say nothing."""
-
-    def launch_begin(self, launch: Any) -> None:
-        """Say nothing."""
-
-    def waiting(self) -> None:
-        """Say nothing."""
-
-    def launch_end(self, launch: Any, row: Mapping[str, Any]) -> None:
         """Say nothing."""
