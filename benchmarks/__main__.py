@@ -28,7 +28,7 @@ LIMITS_S = {
     "write_cost": 60,
     "launch_cost": 360,
     "sweep_share": 300,
-    "overhead": 600,
+    "overhead": 900,
     "launch_spread": 900,
     "statistics_goals": 600,
 }

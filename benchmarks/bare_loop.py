@@ -5,15 +5,17 @@ in the same windows, the loss divided by the window's tokens, gradients clipped,
 update kept. So both must reach the same losses, which `overhead` checks: the one way to know that the work was the
 same. What it leaves out is what only a benchmark needs: signs of life, marks, counts, agreement between ranks.
 
-Prints seconds of the last UPDATES updates, on the clock and on the processor, and every loss, as JSON.
+It trains until its input is closed, at most MOST_UPDATES updates. Says `ready` after the first, and when it stops, as
+JSON, the end of each update, on the monotonic clock and by the processor's time of the process, and its loss.
 
-Run: python -m benchmarks.bare_loop MODEL SEQ_LEN MICRO_BATCH_SIZE ACCUMULATION_STEPS WARMUP_UPDATES UPDATES
+Run: python -m benchmarks.bare_loop MODEL SEQ_LEN MICRO_BATCH_SIZE ACCUMULATION_STEPS MOST_UPDATES
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 
 import numpy as np
@@ -86,18 +88,22 @@ class BareLoop:
 
 
 def main() -> None:
-    """Train, and time the last updates."""
+    """Train until told to stop."""
     torch.set_num_threads(1)
     name, *numbers = sys.argv[1:]
-    seq_len, micro_batch_size, accumulation_steps, warmup_updates, updates = map(int, numbers)
-    loop = BareLoop(name, seq_len, micro_batch_size, accumulation_steps, warmup_updates + updates)
-    for update in range(warmup_updates):
+    *shape, most_updates = map(int, numbers)
+    loop = BareLoop(name, *shape, most_updates)
+    stop = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    ends = []
+    for update in range(most_updates):
         loop.train(update)
-    start_s, start_cpu_s = time.perf_counter(), time.process_time()
-    for update in range(warmup_updates, warmup_updates + updates):
-        loop.train(update)
-    seconds = {"timed_s": time.perf_counter() - start_s, "timed_cpu_s": time.process_time() - start_cpu_s}
-    print(json.dumps({**seconds, "losses": [float(loss) for loss in loop.losses]}))
+        ends.append((time.monotonic(), time.process_time()))
+        if update == 0:
+            print("ready", flush=True)
+        if stop.is_set():
+            break
+    print(json.dumps({"ends": ends, "losses": [float(loss) for loss in loop.losses]}))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """What measuring costs: tokens/s through `bench` against a bare loop on the same work, in interleaved pairs.
 
-Each side of a pair runs in fresh processes, in turns first and second, on one thread. Both train the same updates and
-must reach the same losses. Goals: on a small model (about 40 ms a micro-step) at least 0.99, lower end of the interval
-at least 0.98; on a nano model (about 1 ms), where every microsecond of ours shows, at least 0.95.
+Both sides of a pair are fresh processes on one thread that share one core, so the kernel lets them take turns every few
+milliseconds and whatever others do to the machine meets both alike. Compared is the processor's time of an update, over
+the timed part of the launch: on a core of its own that is the time on the clock. (Launches one after the other were
+tried first: on a machine that others use too, two launches of the same loop differ by tens of per cent.) Both train the
+same updates and must reach the same losses. Goals: on a small model (about 40 ms a micro-step) at least 0.99, lower end
+of the interval at least 0.98; on a nano model (about 1 ms), where every microsecond of ours shows, at least 0.95.
 
-Launches differ by more than that on a machine that others use, so the same ratio is given in two more ways: by the
-processor's time of the same launches, and of both loops in one process that take turns (`alternating`).
+A wait off the processor would not show in that, so both loops also take turns in one process, by the clock as well
+(`alternating`).
 
 Run: python -m benchmarks.overhead [--pairs 6] [--only small] [--quick]
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -30,6 +34,8 @@ from benchmarks.harness import parser, run, say
 
 UPDATES_BEFORE = 4
 """Updates of a launch before its warm-up: the first one, and those of the memory pass."""
+MOST_UPDATES = 6000
+"""Of the bare loop, which trains for as long as the launch beside it."""
 LOSS_TOLERANCE = 1e-4
 """Relative; the sums of the two sides round otherwise, and training carries that on."""
 
@@ -59,12 +65,36 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Side:
-    """State one run of the work."""
+class Launch:
+    """State what one launch through `bench` did."""
 
-    timed_s: float
-    timed_cpu_s: float
+    from_s: float
+    """Edges of its timed part on the monotonic clock."""
+    to_s: float
+    update_cpu_s: float
+    """The processor's time of an update of the timed part."""
     losses: list[float]
+
+
+@dataclass(frozen=True)
+class Bare:
+    """State what the bare loop did beside a launch."""
+
+    ends: list[tuple[float, float]]
+    """End of each update: on the monotonic clock, by the processor's time of the process [s]."""
+    losses: list[float]
+
+    def update_cpu_s(self, from_s: float, to_s: float) -> float:
+        """Give the processor's time of an update between two moments.
+
+        Raises:
+            ValueError: The loop did not run from the one to the other.
+        """
+        clock, processor = np.array(self.ends).T
+        if not clock[0] <= from_s < to_s <= clock[-1]:
+            raise ValueError("the bare loop did not run throughout the timed part of the launch beside it")
+        updates = np.interp([from_s, to_s], clock, np.arange(len(clock)))
+        return float(np.diff(np.interp([from_s, to_s], clock, processor))[0] / np.diff(updates)[0])
 
 
 WORKS = (
@@ -73,8 +103,8 @@ WORKS = (
 )
 
 
-def through_bench(work: Work) -> Side:
-    """Run one trial by the command and read its tables."""
+def through_bench(work: Work) -> Launch:
+    """Run one trial by the command and read what it left."""
     options = {
         "--model": work.model,
         "--seq-len": work.seq_len,
@@ -92,16 +122,32 @@ def through_bench(work: Work) -> Side:
         arguments = [str(part) for option in options.items() for part in option]
         _run("bench.cli", "run", *arguments, "--out", str(out))
         row = pd.read_parquet(out / "results.parquet").iloc[-1]
+        if row["outcome"] != "ok":
+            raise SystemExit(f"the trial ended {row['outcome']}: {row['reason']}")
         updates = pd.read_parquet(out / "updates.parquet").sort_values("update")
-    if row["outcome"] != "ok":
-        raise SystemExit(f"the trial ended {row['outcome']}: {row['reason']}")
-    return Side(float(row["timed_s"]), float(row["timed_cpu_s"]), updates["train_loss"].tolist())
+        (left,) = out.glob(f"logs/{row['trial_id']}-*/rank-0.json")
+        timing = json.loads(left.read_text())["timing"]
+    update_cpu_s = float(row["timed_cpu_s"]) / work.updates
+    return Launch(timing["timed_from_s"], timing["timed_to_s"], update_cpu_s, updates["train_loss"].tolist())
 
 
-def bare(work: Work) -> Side:
-    """Run the bare loop over the same updates."""
-    answer = _run("benchmarks.bare_loop", *work.shape, str(UPDATES_BEFORE + work.warmup_updates), str(work.updates))
-    return Side(**json.loads(answer.splitlines()[-1]))
+def side_by_side(work: Work) -> tuple[Launch, Bare]:
+    """Run both on one core, the bare loop from before the launch to after it."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        command = [sys.executable, "-m", "benchmarks.bare_loop", *work.shape, str(MOST_UPDATES)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as loop:
+            try:
+                assert loop.stdout is not None, "it is a pipe"
+                loop.stdout.readline()
+                launch = through_bench(work)
+                answer, _ = loop.communicate("")
+            finally:
+                loop.kill()
+    finally:
+        os.sched_setaffinity(0, cores)
+    return launch, Bare(**json.loads(answer))
 
 
 def in_turns(work: Work) -> Iterator[Figure]:
@@ -121,29 +167,22 @@ def _run(module: str, *arguments: str) -> str:
 
 
 def measure(work: Work, pairs: int) -> Iterator[Figure]:
-    """Run pairs, the two sides in turns first, and give both ratios."""
-    sides = {"bench": through_bench, "bare": bare}
-    ran: dict[str, list[Side]] = {"bench": [], "bare": []}
-    worst_loss = 0.0
+    """Run pairs side by side, then both loops in turns."""
+    ours, theirs, worst_loss = [], [], 0.0
     for pair in range(pairs):
-        for side in ("bench", "bare") if pair % 2 == 0 else ("bare", "bench"):
-            ran[side].append(sides[side](work))
-        ours, theirs = ran["bench"][-1], ran["bare"][-1]
-        worst_loss = max(worst_loss, loss_difference(ours.losses, theirs.losses))
+        launch, bare = side_by_side(work)
+        ours.append(launch.update_cpu_s)
+        theirs.append(bare.update_cpu_s(launch.from_s, launch.to_s))
+        worst_loss = max(worst_loss, loss_difference(launch.losses, bare.losses[: len(launch.losses)]))
         say(
-            f"  {work.name} {pair + 1} of {pairs}: bench {ours.timed_s:.2f} s, bare {theirs.timed_s:.2f} s; on the "
-            f"processor {ours.timed_cpu_s:.2f} s and {theirs.timed_cpu_s:.2f} s"
+            f"  {work.name} {pair + 1} of {pairs}: an update takes {1e3 * ours[-1]:.2f} ms through bench, "
+            f"{1e3 * theirs[-1]:.2f} ms in the bare loop beside it: {theirs[-1] / ours[-1]:.4f}"
         )
-    micro_step_ms = 1e3 * np.median([side.timed_s for side in ran["bare"]]) / work.updates / work.accumulation_steps
-    names = {
-        "timed_s": f"{work.name}: tokens/s, bench / bare loop ({micro_step_ms:.1f} ms a micro-step)",
-        "timed_cpu_s": f"{work.name}: the same by the processor's time",
-    }
-    for clock, what in names.items():
-        rates = {side: [1 / getattr(each, clock) for each in found] for side, found in ran.items()}
-        found = pair_interval(log_ratios(rates["bare"], rates["bench"]))
-        yield ratio_figure(what, found, work.goal, work.goal_low, f"{found.blocks} pairs")
-    what = f"{work.name}: most that the losses of {len(ran['bare'][0].losses)} updates differ by"
+    micro_step_ms = 1e3 * np.median(theirs) / work.accumulation_steps
+    found = pair_interval(log_ratios(ours, theirs))
+    what = f"{work.name}: tokens/s, bench / bare loop ({micro_step_ms:.1f} ms a micro-step)"
+    yield ratio_figure(what, found, work.goal, work.goal_low, f"{found.blocks} pairs")
+    what = f"{work.name}: most that the losses of {len(launch.losses)} updates differ by"
     yield Figure("", what, worst_loss, at_most=LOSS_TOLERANCE, unit="error")
     yield from in_turns(work)
 

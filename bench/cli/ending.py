@@ -12,17 +12,17 @@ def show_end(folder: Path, draw: bool, recommend: bool = False, found: Sequence[
     """Print the table on stdout, what searches found, what to run and the plot when asked, and where all is."""
     from bench.cli.options import terminal_color, terminal_width
     from bench.errors import BenchError
-    from bench.report.select import load_results
+    from bench.report.select import select_table
     from bench.report.table import render
 
-    frame = load_results([folder])
-    click.echo(render(frame, "table", (), width=terminal_width(), color=terminal_color()), nl=False)
+    table = select_table([folder])
+    click.echo(render(table, "table", (), width=terminal_width(), color=terminal_color()), nl=False)
     if found:
         click.echo("\n" + "\n".join(found))
     if recommend:
         from bench.report.recommend_lines import recommendation_lines
 
-        click.echo("\n" + "\n".join(recommendation_lines(frame)))
+        click.echo("\n" + "\n".join(recommendation_lines(table)))
         click.echo(f"more: bench recommend {folder}")
     click.echo(f"\nresults  {folder / 'results.parquet'}")
     if not draw:
@@ -30,7 +30,7 @@ def show_end(folder: Path, draw: bool, recommend: bool = False, found: Sequence[
     from bench.report.plot import plot_memory_throughput
 
     try:
-        pictures = plot_memory_throughput(frame, folder / "plots")
+        pictures = plot_memory_throughput(table, folder / "plots")
     except BenchError as error:
         click.echo(f"no plot: {error}")
     else:

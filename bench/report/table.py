@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
+from bench.report.launch_rows import LaunchRows
 from bench.report.layout import layout
 from bench.report.people import PeopleTable, chosen_table, people_table
 from bench.report.select import rows_of
@@ -56,9 +57,10 @@ def render(
     if isinstance(frame, pa.Table) and columns and format in ("csv", "json"):
         frame = frame.select(list(columns))
     names = list(columns) or [str(name) for name in (frame.column_names if isinstance(frame, pa.Table) else frame)]
-    rows = rows_of(frame)
     if format == "csv" or format == "json":
-        return render_rows(rows, names, format)
+        return render_rows(rows_of(frame), names, format)
+    # People read few of the columns, so only those become Python values.
+    rows = LaunchRows.of_table(frame, frame.column_names, {}) if isinstance(frame, pa.Table) else rows_of(frame)
     return render_people(chosen_table(rows, columns) if columns else people_table(rows), format, width, color)
 
 

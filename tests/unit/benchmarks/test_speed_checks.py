@@ -17,7 +17,7 @@ from bench.measure.nvml_watch import GpuWatch
 from bench.measure.telemetry import GpuTrack
 from benchmarks.bare_loop import FULL_ROWS_UPDATE, rows_of_updates
 from benchmarks.gpu_check.speed_checks import judge_watching, launches_agree, take_turns
-from benchmarks.overhead import loss_difference
+from benchmarks.overhead import UPDATES_BEFORE, Bare, Work, loss_difference, side_by_side
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -134,13 +134,21 @@ def test_both_loops_take_turns_in_one_process() -> None:
     assert np.isfinite(list(answer.values())).all()
 
 
-@pytest.mark.slow
-def test_the_bare_loop_trains_what_bench_trains() -> None:
-    """Every loss of every update is the same: the two sides of the overhead do the same work."""
-    from benchmarks.overhead import UPDATES_BEFORE, Work, bare, through_bench
+def test_time_of_a_bare_update_is_that_between_two_moments() -> None:
+    """Updates of 2 s on the clock, 1 s on the processor, but those before and after take longer."""
+    ends = [(0.0, 0.0), (10.0, 5.0), (12.0, 6.0), (14.0, 7.0), (16.0, 8.0), (30.0, 15.0)]
+    assert Bare(ends, []).update_cpu_s(10.5, 15.3) == pytest.approx(1.0)
+    for from_s, to_s in ((-1.0, 15.0), (10.0, 31.0)):
+        with pytest.raises(ValueError, match="did not run throughout"):
+            Bare(ends, []).update_cpu_s(from_s, to_s)
 
-    work = Work("nano", "gpt2-nano", 16, 2, 2, warmup_updates=1, updates=3, goal=0.0, goal_low=0.0, turns=(1, 1, 1))
-    ours, theirs = through_bench(work), bare(work)
-    assert len(ours.losses) == UPDATES_BEFORE + 4
-    assert loss_difference(ours.losses, theirs.losses) <= 1e-6
-    assert ours.timed_cpu_s > 0
+
+@pytest.mark.slow
+def test_the_bare_loop_beside_a_launch_trains_what_bench_trains() -> None:
+    """Every loss of every update is the same: the two sides of the overhead do the same work."""
+    work = Work("nano", "gpt2-nano", 16, 2, 2, warmup_updates=1, updates=30, goal=0.0, goal_low=0.0, turns=(1, 1, 1))
+    launch, bare = side_by_side(work)
+    assert len(launch.losses) == UPDATES_BEFORE + 31
+    assert loss_difference(launch.losses, bare.losses[: len(launch.losses)]) <= 1e-6
+    assert launch.update_cpu_s > 0
+    assert bare.update_cpu_s(launch.from_s, launch.to_s) > 0
