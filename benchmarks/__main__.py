@@ -30,6 +30,7 @@ LIMITS_S = {
     "sweep_share": 300,
     "overhead": 900,
     "launch_spread": 900,
+    "two_point_law": 600,
     "statistics_goals": 600,
 }
 """Measurement to the most it may take [s]; with --quick a third of it, but 120 s at least. In their order."""
