@@ -31,8 +31,9 @@ $(DEV): $(STAMP)
 sweep: $(STAMP)
 	$(BIN)/bench sweep sweeps/quickstart.yaml
 
+# Two files of tests at a time: many start processes of their own.
 test: $(DEV)
-	$(BIN)/python -m pytest -m "not gpu and not soak"
+	$(BIN)/python -m pytest -m "not gpu and not soak" -n 2 --dist loadfile
 
 soak: $(DEV)
 	$(BIN)/python -m pytest -m soak
