@@ -11,7 +11,7 @@ help:
 	@echo "make sweep   run the quickstart sweep: table, parquet and plot in about two minutes"
 	@echo "make test    run the tests"
 	@echo "make soak    run the tests that take many minutes: 500 random kills, every call refused, every guard taken away"
-	@echo "make bench   measure the tool against its promises: one table, 25 minutes on a quiet machine"
+	@echo "make bench   measure the tool against its promises: one table, 40 minutes on a quiet machine"
 	@echo "make check   format, lint, types and import rules, then the fast tests"
 	@echo "make format  format the code"
 	@echo "make clean   remove the environment (results stay)"

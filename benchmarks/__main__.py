@@ -2,7 +2,7 @@
 
     python -m benchmarks [--quick] [--only NAME ...] [--json FILE]
 
-Run it on a quiet machine; about 25 minutes on two cores, five with --quick. Exit code 1 when a goal is not met or a
+Run it on a quiet machine; about 40 minutes on two cores, five with --quick. Exit code 1 when a goal is not met or a
 measurement failed; *not shown* is a figure whose interval reaches over its goal. Each measurement also runs alone, with
 options of its own: `python -m benchmarks.overhead --help`.
 """
