@@ -69,8 +69,10 @@ def _title(curves: Sequence[ScalingCurve], exposed: Sequence[Exposed]) -> str:
         return f"Exchanging gradients once adds {100 * worst.share:.0f}\u00a0% to an update at worst"
     first, last = curves[0].points[0], curves[0].points[-1]
     gain = last.valid_tokens_per_s / first.valid_tokens_per_s
+    sizes = {curve.points[0].configuration.row.get("global_batch_size") for curve in curves}
+    where = f" at global batch {first.configuration.row.get('global_batch_size')}" if len(sizes) > 1 else ""
     return (
-        f"{last.world_size} ranks give {gain:.2f} times the speed of {first.world_size}: "
+        f"{last.world_size} ranks give {gain:.2f} times the speed of {first.world_size}{where}: "
         f"{100 * last.efficiency:.0f}\u00a0% efficiency, {format_rate(last.valid_tokens_per_s, 'valid tokens')}"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.record.columns import COLUMNS
@@ -77,7 +77,17 @@ def scaling_curves(rows: Sequence[Row]) -> list[ScalingCurve]:
                 best[ranks] = one
         if len(best) > 1:
             curves.append(_curve(dict(sorted(best.items()))))
-    return curves
+    return _told_apart(curves)
+
+
+def _told_apart(curves: list[ScalingCurve]) -> list[ScalingCurve]:
+    """Add the global batch to the names where it varies: a curve, unlike a configuration, has no cut that tells it."""
+    sizes = [curve.points[0].configuration.row.get("global_batch_size") for curve in curves]
+    if len(set(sizes)) < 2:
+        return curves
+    return [
+        replace(curve, name=f"{curve.name}, global batch {size}") for curve, size in zip(curves, sizes, strict=True)
+    ]
 
 
 def _curve(best: dict[int, Configuration]) -> ScalingCurve:

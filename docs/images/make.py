@@ -1,4 +1,4 @@
-"""Make the pictures of the documentation from the reference result: `python docs/images/make.py`.
+"""Make the pictures of the documentation from the reference results: `python docs/images/make.py`.
 
 Needs Chromium and chromedriver for the pictures of the page; without them these are left as they are, which is said.
 """
@@ -17,8 +17,10 @@ from bench.report.plots import draw_plots
 from bench.report.select import select_table, select_updates
 
 HERE = Path(__file__).parent
-RESULTS = HERE.parents[1] / "results/reference/cpu-quickstart"
-KINDS = ("memory-throughput", "heat-map", "update-times")
+REFERENCE = HERE.parents[1] / "results/reference"
+RESULTS = REFERENCE / "cpu-quickstart"
+KINDS = {RESULTS: ("memory-throughput", "heat-map", "update-times"), REFERENCE / "cpu-scaling": ("scaling",)}
+"""Results to the kinds of figures that are drawn of them."""
 SCREENS = {"report": (1280, 1500), "report_narrow": (400, 1100)}
 """Name to width and height of the window [CSS pixels]."""
 COLORS = 256
@@ -26,13 +28,14 @@ COLORS = 256
 
 
 def draw(folder: Path) -> None:
-    """Draw the figures as `bench plot results/reference/cpu-quickstart` does, into the documentation."""
-    updates = select_updates(RESULTS)
-    rows = [] if updates is None else updates.to_pylist()
-    paths, _ = draw_plots(select_table([RESULTS]), rows, folder, KINDS)
-    for path in paths:
-        if path.suffix == ".png":
-            shrink(path, HERE / path.name)
+    """Draw the figures as `bench plot results/reference/...` does, into the documentation."""
+    for results, kinds in KINDS.items():
+        updates = select_updates(results)
+        rows = [] if updates is None else updates.to_pylist()
+        paths, _ = draw_plots(select_table([results]), rows, folder, kinds)
+        for path in paths:
+            if path.suffix == ".png":
+                shrink(path, HERE / path.name)
 
 
 def photograph(folder: Path) -> None:

@@ -40,6 +40,23 @@ def test_how_gradients_are_exchanged_makes_no_curve_of_its_own():
     assert [point.efficiency for point in curve.points] == [1, pytest.approx(0.95)]
 
 
+def test_curves_of_several_global_batches_are_told_apart():
+    """In the legend and, for the fastest, in the title; with one global batch nothing is added."""
+    configs = [
+        config(1000 * ranks * share, world_size=ranks, global_batch_size=size)
+        for size, share in ((64, 1.0), (128, 1.1))
+        for ranks in (1, 2)
+    ]
+    rows = launches(configs, sd=0, drift=0)
+    assert sorted(curve.name.rsplit(", ", 1)[1] for curve in scaling_curves(rows)) == [
+        "global batch 128",
+        "global batch 64",
+    ]
+    assert "global batch" not in scaling_curves(launches(configs[:2]))[0].name
+    title = draw_scaling(rows).texts[0].get_text()
+    assert "at global batch 128" in title.replace("\n", " ")
+
+
 def test_efficiencies_at_the_ends_of_close_curves_are_written_apart():
     """Two modes that end at nearly one speed: no text lies on another."""
     modes = {"bf16": 1.0, "fp16": 0.99, "tf32": 0.98}
