@@ -35,7 +35,7 @@ _BOTH = "sheet has dense | sparse"
 
 PEAKS: tuple[Peak, ...] = (
     Peak(r"B200", 75, 1100, 2250, 2250, f"NVIDIA Blackwell data sheet, HGX B200, one GPU; {_SPARSE}"),
-    Peak(r"GH200 (120GB|144G|480GB)", 67, 494.5, 989.5, 989.5, f"NVIDIA GH200 data sheet; {_SPARSE}"),
+    Peak(r"GH200 (120GB|144G|144G HBM3e|480GB)", 67, 494.5, 989.5, 989.5, f"NVIDIA GH200 data sheet; {_SPARSE}"),
     Peak(r"H200", 67, 494.5, 989.5, 989.5, f"NVIDIA H200 data sheet, SXM; {_SPARSE}"),
     Peak(r"H200 NVL", 60, 417.5, 835.5, 835.5, f"NVIDIA H200 data sheet, NVL; {_SPARSE}"),
     Peak(r"H100 80GB HBM3", 67, 494.5, 989.5, 989.5, f"NVIDIA H100 data sheet, SXM; {_SPARSE}"),

@@ -31,6 +31,7 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
     if full_update_s is None:
         median_s = statistics.median(seconds) if seconds else None
         rated_s = rated.get("timed_s")
+        updates_worth = row.get("updates_attempted")
     else:
         # As if the counts of the timed part had been those of full windows; percentiles of shorter ones say nothing.
         median_s, seconds = full_update_s, []
@@ -44,7 +45,7 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
     joules = _product(rated.get("joules_per_gpu"), row.get("world_size"))
     return {
         **row,
-        "valid_tokens_per_update": _ratio(row.get("valid_tokens"), row.get("updates_attempted")),
+        "valid_tokens_per_update": _ratio(row.get("valid_tokens"), updates_worth),
         "update_s_median": median_s,
         "update_s_p05": _quantile(seconds, 0.05),
         "update_s_p95": _quantile(seconds, 0.95),

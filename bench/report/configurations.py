@@ -52,6 +52,13 @@ class Configuration:
         return math.exp(sum(logs) / len(logs)) if logs else None
 
     @property
+    def is_extrapolated(self) -> bool:
+        """Whether a speed of it is that of shortened windows, carried on to full ones."""
+        return any(
+            launch.get("time_method") == "extrapolated" and launch["outcome"] == "ok" for launch in self.launches
+        )
+
+    @property
     def is_unfit(self) -> bool:
         """Whether every launch that says something ran out of memory, or was left out because of one that did."""
         outcomes = {launch["outcome"] for launch in self.launches} - set(_NOT_A_RESULT)

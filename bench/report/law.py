@@ -106,7 +106,13 @@ def fit_laws(rows: Sequence[Row]) -> list[Law]:
 
 
 def mean_update_s(row: Row) -> float | None:
-    """Give timed_s / updates_attempted: the mean duration of an update [seconds]; null when it was not measured."""
+    """Give the mean duration of an update of a full window [seconds]; null when it was not measured.
+
+    timed_s / updates_attempted; where the launch shortened its windows, what it measured of them says of a full one.
+    """
+    if row.get("time_method") == "extrapolated":
+        fixed_s, micro_s, steps = row.get("update_step_s"), row.get("micro_step_s"), row.get("accumulation_steps")
+        return None if fixed_s is None or micro_s is None or steps is None else float(fixed_s + micro_s * steps)
     seconds, updates = row.get("timed_s"), row.get("updates_attempted")
     if seconds is None or not updates or not math.isfinite(seconds) or seconds <= 0:
         return None

@@ -171,6 +171,11 @@ def _caveats(
             f"{len(choice.speeds) + fitted.rounds_missing} rounds: its speed is that of an average round, with what "
             f"the others tell of the rounds it missed."
         )
+    if choice.is_extrapolated:
+        caveats.append(
+            "its speed is extrapolated, not measured: an update takes so long that windows were shortened, and their "
+            "micro-steps tell what a full one takes."
+        )
     caveats += _proof_caveats(choice)
     if fit.fits is None:
         caveats.append(fit.words)

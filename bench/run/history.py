@@ -22,6 +22,8 @@ class History:
         self._running: dict[tuple[str, int, int], Mapping[str, Any]] = {}
         self._machine: Mapping[str, Any] | None = None
         self._highest_attempt: dict[Key, int] = {}
+        self._lost: set[Key] = set()
+        """Launches whose latest part was damaged, until they ran again."""
         self.header: Mapping[str, Any] | None = None
         self.planned: set[str] = set()
         """Trials that were ever planned in this folder."""
@@ -45,8 +47,12 @@ class History:
             case "launch":
                 self._running.pop(_attempt_of(record), None)
                 self._launches.setdefault(_key_of(record), []).append({**record, "machine": self._machine})
+                self._lost.discard(_key_of(record))
             case "damaged":
                 kept = self._launches.get(_key_of(record), [])
+                # What a retry had replaced must not come back as the result.
+                if kept and kept[-1]["part"] == record["part"]:
+                    self._lost.add(_key_of(record))
                 self._launches[_key_of(record)] = [launch for launch in kept if launch["part"] != record["part"]]
 
     @property
@@ -57,7 +63,7 @@ class History:
     def last(self, key: Key) -> Mapping[str, Any] | None:
         """Give the last launch of a trial in a round; None when there was none, or its part was damaged."""
         launches = self._launches.get(key)
-        return launches[-1] if launches else None
+        return launches[-1] if launches and key not in self._lost else None
 
     def tries(self, key: Key) -> int:
         """Count the launches that said something about a trial in a round."""
@@ -83,8 +89,8 @@ class History:
     def count_outcomes(self) -> dict[str, int]:
         """Count the last outcome of every launch in the folder."""
         counts: dict[str, int] = {}
-        for launches in self._launches.values():
-            if launches:
+        for key, launches in self._launches.items():
+            if launches and key not in self._lost:
                 outcome = launches[-1]["outcome"]
                 counts[outcome] = counts.get(outcome, 0) + 1
         return counts

@@ -65,6 +65,10 @@ class FolderLock:
             raise StorageError(f"{self._path.parent} is gone: somebody deleted or moved it while this sweep ran.")
         if _read(self._path) != self._lease:
             raise LockedError(f"{self._path.parent} was taken over by another sweep while this one was paused.")
+        self.renew()
+
+    def renew(self) -> None:
+        """Show that the holder lives, as often as needed; called while a launch is waited for, which may take long."""
         if time.monotonic() - self._renewed_s > _RENEW_S:
             self._renewed_s = time.monotonic()
             with contextlib.suppress(OSError):

@@ -144,12 +144,15 @@ def columns_of(proof: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read kept proofs; those of another torch, or that are damaged or cannot be read, are made again."""
+    """Read kept proofs; those of another torch, without a verdict, damaged or unreadable are made again."""
     try:
         document = json.loads(path.read_text())
         known: dict[str, Any] = document["proofs"]
         is_ours = document["format"] == FORMAT and document["torch"] == version("torch")
-        return known if is_ours and document["sha256"] == _digest(known) else {}
+        if not is_ours or document["sha256"] != _digest(known):
+            return {}
+        # What could not be proven may have had no time or memory then: each run tries it once.
+        return {key: proof for key, proof in known.items() if proof["verdict"] != "NOT PROVEN"}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
 

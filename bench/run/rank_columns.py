@@ -128,7 +128,10 @@ def sync_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
 
 
 def update_rows(observed: Observations, train_losses: dict[int, float | None]) -> list[dict[str, Any]]:
-    """State every update of the launch, one row each [one rank]."""
+    """State every update of the launch, one row each [one rank].
+
+    Losses of shortened windows are of fewer sequences than the update's own, and are null.
+    """
     rows: list[dict[str, Any]] = []
     memory_update = 0
     for part in observed.parts:
@@ -136,7 +139,9 @@ def update_rows(observed: Observations, train_losses: dict[int, float | None]) -
         if part.name == "memory":
             peak = memory_peak(observed, memory_update)
             memory_update += 1
-        rows.extend(_update_row(part, sample, train_losses, peak) for sample in part.samples)
+        is_shortened = observed.pace.is_shortened and part.name not in ("first", "memory")
+        losses = dict.fromkeys(train_losses) if is_shortened else train_losses
+        rows.extend(_update_row(part, sample, losses, peak) for sample in part.samples)
     return rows
 
 

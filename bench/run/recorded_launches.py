@@ -72,7 +72,7 @@ class RecordedLaunches:
         config, measure = launch.trial.config, self._sweep.spec.measure
         proof: dict[str, Any] = {}
         if self._proofs is not None:
-            proof = self._proofs.for_trial(launch.trial, self._progress.waiting, self.seconds_left())
+            proof = self._proofs.for_trial(launch.trial, self._waiting, self.seconds_left())
         files = self._paths.launch(launch.trial.trial_id, launch.round, launch.attempt)
         if files.folder.exists():  # left by a launch that the journal does not know: nothing of it may be read
             shutil.rmtree(files.folder)
@@ -97,7 +97,7 @@ class RecordedLaunches:
             own_s = (measure.start_timeout_s, measure.timeout_s, measure.stall_timeout_s)
             limits = LaunchLimits(*own_s, self.seconds_left())
             if self._interrupts.number is None:
-                end = self._launcher.run(files, ranks, limits, self._progress.waiting, self._interrupts)
+                end = self._launcher.run(files, ranks, limits, self._waiting, self._interrupts)
             else:
                 end = _not_begun(ranks)
         row, updates = row_of(self._sweep.name, launch, end, started.isoformat(timespec="seconds"), watch.health(end))
@@ -119,9 +119,14 @@ class RecordedLaunches:
         """Say how much of the time limit is left [s]; None without one."""
         return None if self._deadline_s is None else self._deadline_s - time.monotonic()
 
-    def _wait(self) -> None:
-        """Keep the screen alive while a GPU cools, and follow Ctrl-Z at once: no rank runs."""
+    def _waiting(self) -> None:
+        """Keep the screen alive and the folder ours."""
         self._progress.waiting()
+        self._record.renew_lock()
+
+    def _wait(self) -> None:
+        """Do so while a GPU cools, and follow Ctrl-Z at once: no rank runs."""
+        self._waiting()
         if self._interrupts.suspend_asked:
             self._interrupts.suspend()
 

@@ -49,6 +49,10 @@ class Record:
         self._journal.append(record)
         self.history.add(record)
 
+    def renew_lock(self) -> None:
+        """Keep the folder while nothing is written to it."""
+        self._lock.renew()
+
     def begin(self, launch: PlannedLaunch, token: str) -> None:
         """Say that a launch begins, and by whom: should this process die, the next one knows what was under way."""
         key = {

@@ -128,7 +128,9 @@ def probes_of(search: Search, history: History) -> dict[int, Probe]:
     probes = {}
     for trial in search.candidates:
         record = history.last((trial.trial_id, 0))
-        if record is not None and record["outcome"] != "interrupted":
+        if record is None or record["outcome"] == "interrupted":
+            continue
+        if record["machine"] == history.machine:  # what another GPU showed says nothing of this one
             probes[trial.config.micro_batch_size] = _probe_of(record)
     return probes
 

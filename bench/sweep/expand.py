@@ -178,4 +178,6 @@ def _lacks(config: TrialConfig, facts: MachineFacts) -> str | None:
     if not facts.bf16_supported and "bf16" in (config.amp_mode, config.param_dtype):
         key = "amp_mode" if config.amp_mode == "bf16" else "param_dtype"
         return f"{key} = bf16 needs a GPU that computes in bf16 (Ampere or newer). Use fp16 or fp32."
+    if not facts.bf16_supported and config.amp_mode == "tf32":  # both came with Ampere
+        return "amp_mode = tf32 is the same as fp32 on a GPU before Ampere. Use amp_mode fp32."
     return None

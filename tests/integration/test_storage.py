@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -20,7 +21,8 @@ from bench.record.fault_points import POINTS, install
 from bench.record.journal import encode_line, read_journal
 from bench.run.driver import SweepInterrupted
 from bench.run.folder import set_folder_aside
-from bench.run.lock import hold
+from bench.run.launch import LaunchEnd
+from bench.run.lock import FolderLock, hold
 from tests.integration import trivial
 from tests.requirements import require
 
@@ -249,3 +251,18 @@ def test_time_limit_starts_no_launch_that_cannot_end(tmp_path: Path) -> None:
     assert interrupted.value.number is None
     assert interrupted.value.left == 6
     assert trivial.run(trivial.SIX_TRIALS, tmp_path / "results", time_limit_s=600).launched == 6
+
+
+def test_folder_is_kept_while_a_launch_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes: where only the lease holds, another machine sees no more than its age."""
+    renewed: list[FolderLock] = []
+    monkeypatch.setattr(FolderLock, "renew", lambda self: renewed.append(self))
+
+    class Waiting(trivial.InstantLauncher):
+        def run(self, paths: Any, ranks: Any, limits: Any, on_wait: Any = None, *more: Any, **named: Any) -> LaunchEnd:
+            before = len(renewed)
+            on_wait()
+            assert len(renewed) > before
+            return super().run(paths, ranks, limits, on_wait, *more, **named)
+
+    assert trivial.run(trivial.SIX_TRIALS, tmp_path / "results", launcher=Waiting()).launched == 6

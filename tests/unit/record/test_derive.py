@@ -82,6 +82,7 @@ def test_rates_of_shortened_windows_are_those_of_full_ones():
     assert found["valid_tokens_per_s"] == pytest.approx(32 * 2 * 100 / 18)
     assert found["token_slots_per_s"] == pytest.approx(32 * 2 * 128 / 18)
     assert (found["update_s_median"], found["update_s_p05"], found["update_s_p95"]) == (18.0, None, None)
+    assert found["valid_tokens_per_update"] == 32 * 2 * 100
 
 
 def test_energy_of_a_token_is_that_of_all_gpus():

@@ -48,6 +48,18 @@ def test_it_is_exact_on_exact_data():
     assert law.failures == ()
 
 
+def test_shortened_windows_count_as_what_they_tell_of_full_ones():
+    """Windows of 4 of 128 micro-steps were timed; the law knows full updates alone."""
+    full = rows([2, 4])
+    short = [
+        row | {"time_method": "extrapolated", "update_step_s": 0.05, "micro_step_s": 0.02, "timed_s": 20 * 0.13}
+        for row in rows([128])
+    ]
+    assert mean_update_s(short[0]) == pytest.approx(0.05 + 128 * 0.02)
+    (law,) = fit_laws(full + short)
+    assert (law.update_s, law.micro_s) == (pytest.approx(0.05), pytest.approx(0.02))
+
+
 def test_one_count_gives_no_law_and_two_launches_no_interval():
     """What cannot be known is null."""
     assert fit_laws(rows([4])) == []

@@ -9,6 +9,7 @@ import pytest
 from bench.errors import BenchError
 from bench.record.parquet_file import table_of_rows
 from bench.record.schema import schema
+from bench.report.compare import compare
 from bench.report.recommend import Question, recommend
 from bench.report.recommend_lines import recommendation_lines
 from bench.report.recommend_words import recommendation_json, recommendation_text
@@ -181,6 +182,17 @@ def unequal_rounds():
             row["valid_tokens_per_s"] *= 0.7
     missed = {(1, 2), (1, 3), (2, 0)}
     return [row for row in rows if (int(row["trial_id"], 16), row["round"]) not in missed]
+
+
+def test_a_speed_of_shortened_windows_is_called_extrapolated():
+    """By `recommend`, at the end of a sweep and by `compare`; where whole updates were timed, by none."""
+    rows = launches([config(1100), config(1000, micro_batch_size=4)])
+    assert not any("extrapolated" in caveat for caveat in choose(rows).caveats)
+    for row in rows[:3]:
+        row["time_method"] = "extrapolated"
+    assert any("extrapolated, not measured" in caveat for caveat in choose(rows).caveats)
+    assert "extrapolated from shortened windows" in " ".join(ending(rows))
+    assert any("extrapolated" in warning for warning in compare(rows).warnings)
 
 
 def test_the_runner_up_is_the_first_of_the_list():

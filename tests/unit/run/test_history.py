@@ -26,14 +26,26 @@ def test_launch_that_began_and_never_ended_is_abandoned_until_it_is_settled() ->
 
 
 def test_damaged_part_takes_its_launch_out_and_its_number_stays_used() -> None:
-    """An earlier attempt of the same launch counts again; the next has a number of its own."""
+    """The failure that it had replaced does not come back as the result; the next has a number of its own."""
     history = History([launch("failed", 0), launch("ok", 1)])
     history.add({"kind": "damaged", "trial_id": "t", "round": 0, "attempt": 1, "part": "parts/t-1"})
-    last = history.last(("t", 0))
-    assert last is not None
-    assert last["outcome"] == "failed"
+    assert history.last(("t", 0)) is None
+    assert history.count_outcomes() == {}
     assert history.next_attempt(("t", 0)) == 2
     assert [part.part for part in history.parts()] == ["parts/t-0"]
+    history.add(launch("ok", 2))
+    last = history.last(("t", 0))
+    assert last is not None
+    assert last["attempt"] == 2
+
+
+def test_damaged_part_of_an_earlier_attempt_changes_nothing() -> None:
+    """The latest one is whole."""
+    history = History([launch("failed", 0), launch("ok", 1)])
+    history.add({"kind": "damaged", "trial_id": "t", "round": 0, "attempt": 0, "part": "parts/t-0"})
+    last = history.last(("t", 0))
+    assert last is not None
+    assert last["outcome"] == "ok"
 
 
 def test_interrupted_launches_are_no_tries() -> None:

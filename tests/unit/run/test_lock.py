@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,18 @@ def test_lease_of_another_machine_holds_until_it_was_not_renewed_for_long(path: 
     os.utime(path.parent / LEASE, (1, 1))
     with hold(path):
         pass
+
+
+def test_holder_that_waits_for_a_long_launch_keeps_its_lease(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written meanwhile, and another machine sees only the age of the lease."""
+    with hold(path) as lock:
+        os.utime(path.parent / LEASE, (1, 1))
+        lock.renew()
+        assert (path.parent / LEASE).stat().st_mtime == 1, "not more often than needed"
+        later = time.monotonic() + 60
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        lock.renew()
+        assert (path.parent / LEASE).stat().st_mtime > 1
 
 
 def test_holder_that_was_taken_over_writes_no_more(path: Path) -> None:

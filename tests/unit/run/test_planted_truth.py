@@ -188,6 +188,9 @@ def test_updates_too_long_for_three_are_shortened_and_extrapolated() -> None:
     assert (row["outcome"], row["flags"]) == ("ok", [])
     assert row["final_train_loss"] is None
     assert row["validation_loss"] is None
+    losses = {phase: {u["train_loss"] is None for u in updates if u["phase"] == phase} for phase in ("first", "timed")}
+    assert losses == {"first": {False}, "timed": {True}}
+    assert {update["train_loss"] for update in updates if update["phase"] in {"warmup", "confirm"}} <= {None}
     assert row["windows_partial"] == 0
 
 

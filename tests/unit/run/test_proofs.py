@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.check.lines import Line
+from bench.check.lines import Line, Verdict
 from bench.errors import StorageError
 from bench.record.fault_points import install
 from bench.run import proofs
@@ -24,15 +24,16 @@ from tests.integration import trivial
 
 
 class ProvingLauncher(Launcher):
-    """Answer at once that the weighting is proved, with one and the same error, and count how often it was asked."""
+    """Answer at once on the weighting, with one and the same error, and count how often it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, verdict: Verdict = "PASS") -> None:
         super().__init__()
         self.asked = 0
+        self.verdict = verdict
 
     def run(self, paths: Any, ranks: Any, *_: Any, **__: Any) -> LaunchEnd:
         self.asked += 1
-        lines = [Line("weighting", "PASS", 3.25e-17, "made up").as_row()]
+        lines = [Line("weighting", self.verdict, 3.25e-17, "made up").as_row()]
         ends = tuple(RankEnd(rank, 0, {"outcome": "ok", "lines": lines}, None) for rank in ranks)
         return LaunchEnd(ends, None, 0.01, pids=(4711,))
 
@@ -58,6 +59,18 @@ def test_kept_proof_is_not_made_again(paths: SweepPaths, trial: Trial) -> None:
     assert Proofs(paths, launcher).for_trial(trial) == columns
     assert columns["proof_error"] == 3.25e-17
     assert launcher.asked == 1
+
+
+def test_what_could_not_be_proven_is_tried_once_in_each_run(paths: SweepPaths, trial: Trial) -> None:
+    """It may have had no time or memory then; a verdict is kept."""
+    launcher = ProvingLauncher("NOT PROVEN")
+    proofs = Proofs(paths, launcher)
+    assert [proofs.for_trial(trial)["proof"] for _ in range(2)] == ["NOT PROVEN"] * 2
+    assert launcher.asked == 1
+    later = ProvingLauncher()
+    assert Proofs(paths, later).for_trial(trial)["proof"] == "PASS"
+    assert Proofs(paths, later).for_trial(trial)["proof"] == "PASS"
+    assert later.asked == 1
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -115,3 +115,14 @@ def test_probe_is_what_the_row_of_its_launch_says(told: dict[str, Any], probe: P
     """What ended well fits unless its row says that it does not."""
     history = History([record(TRIALS[0], 0, "ok") | told])
     assert probes_of(Search(tuple(TRIALS)), history) == {1: probe}
+
+
+def test_probe_of_another_gpu_says_nothing_of_this_one() -> None:
+    """The search begins anew; back on the first GPU, what it had shown counts again."""
+    small, large = ({"kind": "machine", "conditions": {"capacity_bytes": [size]}} for size in (40 * GIGA, 80 * GIGA))
+    history = History([small, record(TRIALS[0], 0, "oom")])
+    assert probes_of(Search(tuple(TRIALS)), history) == {1: Probe(False)}
+    history.add(large)
+    assert probes_of(Search(tuple(TRIALS)), history) == {}
+    history.add(small)
+    assert probes_of(Search(tuple(TRIALS)), history) == {1: Probe(False)}

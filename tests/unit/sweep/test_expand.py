@@ -164,6 +164,11 @@ def test_asking_for_cuda_without_a_gpu_is_a_skip() -> None:
     [
         ({"amp_mode": "tf32"}, CPU, "the same as fp32 on a CPU"),
         ({"amp_mode": "bf16"}, MachineFacts("cuda", 1, bf16_supported=False), "Ampere or newer"),
+        (
+            {"amp_mode": "tf32"},
+            MachineFacts("cuda", 1, bf16_supported=False),
+            "the same as fp32 on a GPU before Ampere",
+        ),
         ({"param_dtype": "bf16"}, MachineFacts("cuda", 1, bf16_supported=False), "param_dtype = bf16 needs a GPU"),
         ({"amp_mode": "fp16", "param_dtype": "fp16"}, GPUS, "gradient scaler refuses fp16 gradients"),
         ({"amp_mode": "fp16", "param_dtype": "bf16"}, GPUS, "gradient scaler refuses bf16 gradients"),
