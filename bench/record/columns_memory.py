@@ -144,8 +144,8 @@ MEMORY: tuple[Column, ...] = (
         "derived",
         "Whether the launch left 5% of the memory free: no allocation was retried, and peak_reserved_bytes + "
         "outside_torch_bytes (else their bound) <= 0.95 x device_capacity_bytes. On a CPU the ranks share the host: "
-        "their high-water marks of resident memory added up. False when it ran out of memory; null when memory outside "
-        "torch is unknown, or only its bound does not fit.",
+        "the worst rank's high-water mark of resident memory, times the ranks. False when it ran out of memory; null "
+        "when memory outside torch is unknown, or only its bound does not fit.",
     ),
     _memory(
         "headroom_bytes",

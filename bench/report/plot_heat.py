@@ -16,6 +16,7 @@ from bench.report.configurations import Configuration, configurations_of
 from bench.report.figure import framed
 from bench.report.plot_style import FAINT, INK, QUIET
 from bench.report.points import Row
+from bench.report.problem import problems_of
 from bench.units import format_bytes, format_rate
 
 _MODES = ("fp32", "tf32", "bf16", "fp16")
@@ -100,7 +101,10 @@ def draw_heat_map(rows: Sequence[Row]) -> Figure:
     best, worst = max(ok, key=lambda cell: cell.speed or 0.0), min(ok, key=lambda cell: cell.speed or 0.0)
     title = f"Fastest cut: {_words(best, data)} with {format_rate(best.speed, 'valid tokens')}"
     second = ""
-    if len(ok) > 1 and best.speed and worst.speed:
+    problems = len(problems_of([row for row in rows if row["outcome"] == "ok"]))
+    if problems > 1:
+        title = f"{problems} training problems: no choice between them"
+    elif len(ok) > 1 and best.speed and worst.speed:
         times = f"{best.speed / worst.speed:.2g}"
         second = f"The slowest, {_words(worst, data)}, takes {times} times as long for the same tokens"
     memory = "" if data.is_by_cut and len(data.rows) > 6 else ", peak allocated memory of the worst rank"

@@ -54,6 +54,10 @@ def _line(law: Law, extra: Sequence[str], question: Question) -> tuple[bool, flo
     if predicted.update_s_low and predicted.update_s_high:
         low, high = tokens_per_update / predicted.update_s_high, tokens_per_update / predicted.update_s_low
         words = f" ({_rate(low)} to {_rate(high)})"
+    elif predicted.update_s_high:
+        words = (
+            f" (at least {_rate(tokens_per_update / predicted.update_s_high)}; the launches differ too much for more)"
+        )
     if predicted.peak_bytes is not None:
         words += f", peak {format_bytes(predicted.peak_bytes)}"
     if predicted.is_extrapolated:

@@ -171,6 +171,10 @@ def _compare(rows: Sequence[Row], name: str, path: Path, others: Sequence[Row], 
         reasons = dict.fromkeys(reason for one, _ in measured for reason in faults[id(one)])
         why = "; ".join(reasons) or "none of the shared configurations has a speed on both sides"
         raise BenchError(f"{name} may not be compared with these results: {why}.")
+    if _launches_of(one for one, _ in usable) <= _launches_of(other for _, other in usable):
+        raise BenchError(
+            f"these are the results of {name} itself, which say nothing of this machine: run the sweep here."
+        )
     newest = max((one.row for one, _ in usable), key=_when)
     reference = usable[0][1].row
     overall, rounds = _overall(usable)

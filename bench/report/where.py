@@ -67,7 +67,7 @@ def parse_condition(text: str, option: str = "--where") -> Condition:
     value = _parse_value(match["value"], kind, f"{option} {text!r}")
     ordered = kind in ("int64", "float64") or column == "started_utc"
     if op not in ("==", "!=") and (value is None or not ordered):
-        what = "null" if value is None else f"{column}, which is no number,"
+        what = "null" if value is None else f"{column}, which is no number"
         raise BenchError(f"{option} {text!r}: {op} has no meaning for {what}; use == or !=.")
     return Condition(column, op, value)
 

@@ -73,7 +73,7 @@ def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path
         listed = "; ".join(f"{key}: {before} there, {now} now" for key, (before, now) in sorted(differing.items()))
         raise BenchError(
             f"{folder} holds rows measured under other conditions - {listed} - rows must compare, so use another "
-            "folder (--out), or --fresh, which sets this one aside and keeps it."
+            "folder (--out), or bench sweep --fresh, which sets this one aside and keeps it."
         )
 
 

@@ -35,4 +35,4 @@ def _found(search: Search, history: History) -> str:
     if largest is None:
         return f"no micro-batch fits, not even {min(probes)}"
     words = f"the largest micro-batch that fits is {largest}"
-    return words + ", the largest size asked for" * (largest == search.candidates[-1].config.micro_batch_size)
+    return words + ", the largest size there was to try" * (largest == search.candidates[-1].config.micro_batch_size)

@@ -189,4 +189,6 @@ def test_a_cell_of_several_configurations_says_so_and_problems_are_no_choice():
     texts = " ".join(text.get_text() for text in draw_heat_map(rows).texts)
     assert "Of several configurations in one cell" in texts
     assert "2 training problems in one figure (lr): not alternatives" in texts
+    assert "2 training problems: no choice between them" in texts
+    assert "Fastest" not in texts
     assert "training problems" not in " ".join(text.get_text() for text in draw_heat_map(rows[:1]).texts)
