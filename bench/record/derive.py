@@ -24,24 +24,24 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
     """
     assert row.get("outcome") is not None, "derive() needs the outcome"
     rated = row if row["outcome"] == "ok" else {}
-    full_update_s = _full_update_s(row)
+    full_s = full_update_s(row)
     seconds = sorted(
         update["seconds"] for update in updates if update["phase"] == "timed" and update.get("seconds") is not None
     )
-    if full_update_s is None:
+    if full_s is None:
         median_s = statistics.median(seconds) if seconds else None
         rated_s = rated.get("timed_s")
         updates_worth = row.get("updates_attempted")
     else:
         # As if the counts of the timed part had been those of full windows; percentiles of shorter ones say nothing.
-        median_s, seconds = full_update_s, []
+        median_s, seconds = full_s, []
         updates_worth = _ratio(row.get("micro_batches"), row["accumulation_steps"] * row["world_size"])
-        rated_s = None if updates_worth is None else full_update_s * updates_worth
+        rated_s = None if updates_worth is None else full_s * updates_worth
     valid_tokens_per_s = _ratio(rated.get("valid_tokens"), rated_s)
     token_slots_per_s = _ratio(rated.get("token_slots"), rated_s)
     token_slots_per_s_per_gpu = _ratio(token_slots_per_s, row.get("world_size"))
     # The energy of shortened windows holds too many optimizer steps for their tokens.
-    tokens = rated.get("valid_tokens") if full_update_s is None else None
+    tokens = rated.get("valid_tokens") if full_s is None else None
     joules = _product(rated.get("joules_per_gpu"), row.get("world_size"))
     return {
         **row,
@@ -60,8 +60,8 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
     }
 
 
-def _full_update_s(row: Mapping[str, Any]) -> float | None:
-    """Extrapolate the duration of an update of a full window; null where full windows ran [s]."""
+def full_update_s(row: Mapping[str, Any]) -> float | None:
+    """Extrapolate the duration of an update of a full window; null where full windows ran, or it is not known [s]."""
     if row.get("time_method") != "extrapolated" or row.get("micro_step_s") is None:
         return None
     return float(row["update_step_s"] + row["accumulation_steps"] * row["micro_step_s"])

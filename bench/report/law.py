@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bench.record.columns import COLUMNS
+from bench.record.derive import full_update_s
 from bench.report.law_spread import Spread, spread_of
 from bench.report.machines import machine_key
 from bench.report.points import Row
@@ -111,8 +112,7 @@ def mean_update_s(row: Row) -> float | None:
     timed_s / updates_attempted; where the launch shortened its windows, what it measured of them says of a full one.
     """
     if row.get("time_method") == "extrapolated":
-        fixed_s, micro_s, steps = row.get("update_step_s"), row.get("micro_step_s"), row.get("accumulation_steps")
-        return None if fixed_s is None or micro_s is None or steps is None else float(fixed_s + micro_s * steps)
+        return full_update_s(row)
     seconds, updates = row.get("timed_s"), row.get("updates_attempted")
     if seconds is None or not updates or not math.isfinite(seconds) or seconds <= 0:
         return None

@@ -171,7 +171,8 @@ def _compare(rows: Sequence[Row], name: str, path: Path, others: Sequence[Row], 
         reasons = dict.fromkeys(reason for one, _ in measured for reason in faults[id(one)])
         why = "; ".join(reasons) or "none of the shared configurations has a speed on both sides"
         raise BenchError(f"{name} may not be compared with these results: {why}.")
-    if _launches_of(one for one, _ in usable) <= _launches_of(other for _, other in usable):
+    ours, theirs = _launches_of(one for one, _ in usable), _launches_of(other for _, other in usable)
+    if ours <= theirs:
         raise BenchError(
             f"these are the results of {name} itself, which say nothing of this machine: run the sweep here."
         )
@@ -185,7 +186,7 @@ def _compare(rows: Sequence[Row], name: str, path: Path, others: Sequence[Row], 
     refused = dict.fromkeys(reason for one, _ in measured for reason in faults[id(one)])
     notes = [f"left out: {reason}" for reason in refused]
     notes += ["FORCED: measured by unlike versions of the method"] * forced + list(_doubts(usable))
-    if _launches_of(one for one, _ in usable) & _launches_of(other for _, other in usable):
+    if ours & theirs:
         notes.append(
             "these results hold launches of the reference itself, so the ratio says nothing: run the sweep here"
         )
