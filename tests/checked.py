@@ -18,6 +18,7 @@ from bench.check.prove import prove_loop, prove_step
 from bench.check.request import ProofRequest
 from bench.check.step import make_step
 from bench.loop import SingleRankAgreement
+from tests.patience import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 VOCAB = 11
@@ -95,13 +96,15 @@ def example(name: str) -> Callable[..., Any]:
     return module.step
 
 
-def checklist_of_step(function: Callable[..., Any], on: Problem | None = None, seconds: float = 600) -> dict[str, Line]:
+def checklist_of_step(
+    function: Callable[..., Any], on: Problem | None = None, seconds: float = PATIENCE_S
+) -> dict[str, Line]:
     """Prove a step; give the lines by name."""
     lines = prove_step(make_step(function), on or problem(), time.monotonic() + seconds)
     return {line.name: line for line in lines}
 
 
-def checklist_of_loop(on: Problem | None = None, seconds: float = 600, **settings: Any) -> dict[str, Line]:
+def checklist_of_loop(on: Problem | None = None, seconds: float = PATIENCE_S, **settings: Any) -> dict[str, Line]:
     """Prove the loop of bench on one rank; give the lines by name."""
     request = ProofRequest(**settings)
     lines = prove_loop(request, on or problem(), time.monotonic() + seconds, SingleRankAgreement(), None)

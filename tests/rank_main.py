@@ -11,6 +11,8 @@ from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import Any
 
+from tests.patience import PATIENCE_S
+
 
 def main() -> None:
     rank, size, rendezvous, descriptor = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
@@ -23,7 +25,7 @@ def main() -> None:
     die_with_parent(expected_parent=int(sys.argv[5]))
     os.environ["GLOO_SOCKET_IFNAME"] = loopback_interface()
     torch.set_num_threads(1)
-    limit = timedelta(seconds=15)
+    limit = timedelta(seconds=PATIENCE_S)
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=size, timeout=limit)
     # Two groups of the first ranks each: one for gradients, one for what hosts tell each other.
     groups = {

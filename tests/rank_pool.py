@@ -7,15 +7,14 @@ import pickle
 import subprocess
 import sys
 import tempfile
-import time
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[1]
-START_LIMIT_S = 120.0
-JOB_LIMIT_S = 30.0
 
 
 class RankError(Exception):
@@ -41,7 +40,7 @@ class RankPool:
             )
             theirs.close()
             self._connections.append(ours)
-        self._collect(size, START_LIMIT_S)
+        self._collect(size)
 
     def run(self, job: str, world: int, per_rank: list[dict[str, Any]] | None = None, **arguments: Any) -> list[Any]:
         """Run a function of `tests.rank_jobs` on the first ranks and give what each returned.
@@ -51,7 +50,7 @@ class RankPool:
         """
         for rank, connection in enumerate(self._connections[:world]):
             connection.send_bytes(pickle.dumps((job, world, {**arguments, **(per_rank[rank] if per_rank else {})})))
-        return self._collect(world, JOB_LIMIT_S)
+        return self._collect(world)
 
     def close(self) -> None:
         """End the ranks, by force where they do not listen."""
@@ -62,21 +61,22 @@ class RankPool:
                 continue
         for process in self._processes:
             try:
-                process.wait(5)
+                process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(5)
+                process.wait(PATIENCE_S)
         for connection in self._connections:
             connection.close()
         self._folder.cleanup()
 
-    def _collect(self, world: int, limit_s: float) -> list[Any]:
-        deadline = time.monotonic() + limit_s
+    def _collect(self, world: int) -> list[Any]:
         answers, errors = [], []
         for rank, connection in enumerate(self._connections[:world]):
-            if not connection.poll(max(0.0, deadline - time.monotonic())):
+            if not connection.poll(PATIENCE_S):
+                for process in self._processes:
+                    process.kill()
                 self.close()
-                raise TimeoutError(f"rank {rank} did not answer within {limit_s} s")
+                raise TimeoutError(f"rank {rank} did not answer within {PATIENCE_S} s")
             kind, value = pickle.loads(connection.recv_bytes())
             answers.append(value)
             if kind == "error":

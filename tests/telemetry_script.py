@@ -12,6 +12,7 @@ from bench.run.launch import LaunchEnd
 from bench.run.outcome import RankEnd
 from bench.run.telemetry import Telemetry
 from tests.fake_nvml import GIB, OWN_PID, FakeGpu, FakeNvml, ScriptClock
+from tests.patience import PATIENCE_S
 
 TIMED_S = (2.0, 8.0)
 END_S = 9.0
@@ -23,7 +24,7 @@ def play(
     *,
     refused: Mapping[str, tuple[float, int]] | None = None,
     timed_s: tuple[float, float] | None = TIMED_S,
-    call_limit_s: float = 10.0,
+    call_limit_s: float = PATIENCE_S,
     own_pids: Sequence[int] = (OWN_PID,),
     uuids: Sequence[str] | None = None,
 ) -> Health:

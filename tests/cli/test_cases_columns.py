@@ -15,6 +15,7 @@ from bench.record.schema import schema
 from bench.record.store import read_table
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
+from tests.patience import PATIENCE_S
 from tests.planted import config, launches, store
 
 
@@ -67,7 +68,7 @@ def test_a_run_that_diverges_is_strict_json_with_its_reason(tmp_path):
         "measure: {warmup_updates: 1, updates: 4, rounds: 1, quality_updates: 3}\n"
     )
     command = [sys.executable, "-m", "bench.cli", "sweep", str(sweep), "--out", str(tmp_path / "r"), "--no-plot"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1
     assert "no recommendation: nothing to recommend" in done.stdout
     shown = CliRunner().invoke(main, ["show", str(tmp_path / "r"), "--format", "json"])

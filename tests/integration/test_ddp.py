@@ -100,7 +100,7 @@ def test_every_update_on_every_rank_equals_the_concatenated_batch(
     assert len({tuple(answer["norms"]) for answer in answers}) == 1
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     lengths=st.lists(
         st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5), st.sampled_from([0.0, 0.5, 1.0])), max_size=5),

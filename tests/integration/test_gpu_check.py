@@ -19,6 +19,7 @@ from bench.sweep.expand import MachineFacts
 from benchmarks.gpu_check import checks, inside, telemetry_checks
 from benchmarks.gpu_check.lab import Lab, Results
 from benchmarks.gpu_check.outcome import Finding
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ NEEDS_A_GPU = {
 def run_check(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the script as a user does."""
     command = [sys.executable, "-m", "benchmarks.gpu_check", *arguments]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def test_every_check_that_a_cpu_can_run_passes(tmp_path: Path) -> None:

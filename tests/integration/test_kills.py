@@ -68,7 +68,7 @@ def kill_at_random(undisturbed: Path, folder: Path, kills: int, seed: int, longe
         if code == 0:
             trivial.check_against(undisturbed, folder)
             folder = folder.with_name(f"results-{(ends := ends + 1)}")
-    assert trivial.wait_for(trivial.run_in_a_process(SWEEP, folder, launcher=launcher), 120) == 0
+    assert trivial.wait_for(trivial.run_in_a_process(SWEEP, folder, launcher=launcher)) == 0
     trivial.check_against(undisturbed, folder)
     return ends
 

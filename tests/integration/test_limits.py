@@ -7,7 +7,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from bench.errors import StorageError
 from bench.run.process_table import reap_orphans
 from tests.integration import trivial
 from tests.integration.trivial import SIX_TRIALS, same_results
+from tests.patience import PATIENCE_S, wait_until
 from tests.requirements import require, require_program
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def run_limited(
         env=environment,
         cwd=ROOT,
         preexec_fn=limit,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
 
 
@@ -66,11 +66,12 @@ def limit_processes(number: int) -> Callable[[], None]:
 
 def wait_until_gone() -> None:
     """Wait until nothing of an earlier sweep of the stranger's is left, not even dead and unreaped: that counts too."""
-    deadline = time.monotonic() + 60
-    while any(int(STRANGER) in process.info["uids"] for process in psutil.process_iter(["uids"])):
-        assert time.monotonic() < deadline, "something of it is left"
+
+    def is_gone() -> bool:
         reap_orphans()  # this process may have adopted them
-        time.sleep(0.1)
+        return not any(int(STRANGER) in process.info["uids"] for process in psutil.process_iter(["uids"]))
+
+    wait_until(is_gone, "nothing of it is left")
 
 
 def test_without_a_process_left_the_limit_is_named_whatever_could_not_start(tmp_path: Path, finished: Path) -> None:

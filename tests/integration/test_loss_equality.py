@@ -9,6 +9,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.integration.trivial import PATIENT
+from tests.patience import PATIENCE_S
+
 pytestmark = [pytest.mark.slow, pytest.mark.ddp]
 
 SGD = {"name": "sgd", "lr": 0.2, "momentum": 0.9, "weight_decay": 0.0}
@@ -21,7 +24,7 @@ def run(lab: Any, axes: dict[str, list[Any]], **base: Any) -> tuple[pd.DataFrame
 
     def change(document: dict[str, Any]) -> None:
         document["axes"] = axes
-        document["measure"] = {"warmup_updates": 0, "updates": 2, "quality_updates": 6, "timeout_s": 60.0}
+        document["measure"] = {"warmup_updates": 0, "updates": 2, "quality_updates": 6, **PATIENT}
 
     lab.run(lab.sweep(change, global_batch_size=16, **base))
     folder = lab.folder / "results"
@@ -146,7 +149,7 @@ def test_ranks_that_diverged_make_the_launch_invalid(two_ranks: Any) -> None:
 
 @pytest.mark.parametrize("point", ["build", "forward", "backward"])
 def test_one_failing_rank_ends_the_launch_with_its_own_words(two_ranks: Any, point: str) -> None:
-    """Rank 1 raises; the row names it and its text, not the peers' broken connections, within seconds.
+    """Rank 1 raises; the row names it and its text, not the peers' broken connections, and nobody waits for a limit.
 
     https://github.com/mosaicml/composer/pull/2117
     """
@@ -154,4 +157,4 @@ def test_one_failing_rank_ends_the_launch_with_its_own_words(two_ranks: Any, poi
     assert row["outcome"] == "failed"
     assert row["failing_rank"] == 1
     assert "a fault on purpose" in row["reason"]
-    assert row["launch_s"] < 30
+    assert row["launch_s"] < PATIENCE_S, "the driver waited for its own limit"

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration.trivial import PATIENT
+
 pytestmark = pytest.mark.slow
 
 PARTS = (
@@ -16,7 +18,7 @@ MEBI = 1 << 20
 
 
 def short(document: dict[str, Any]) -> None:
-    document["measure"] = {"warmup_updates": 0, "updates": 1, "quality_updates": 0}
+    document["measure"] = {"warmup_updates": 0, "updates": 1, "quality_updates": 0, **PATIENT}
 
 
 @pytest.mark.ddp

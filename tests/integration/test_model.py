@@ -171,6 +171,4 @@ class SweepModel(RuleBasedStateMachine):
 
 
 TestSweepModel = SweepModel.TestCase
-TestSweepModel.settings = settings(
-    max_examples=20, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestSweepModel.settings = settings(max_examples=20, stateful_step_count=12, suppress_health_check=list(HealthCheck))

@@ -15,6 +15,8 @@ from rich.console import Console
 from bench.cli.progress import SweepProgress
 from bench.run import launch, launch_files
 from tests.integration import trivial
+from tests.integration.conftest import Beats, Brief, stands
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -26,11 +28,13 @@ def test_rank_whose_peer_never_joins_times_out_at_the_start(lab: Any) -> None:
     def two_ranks(document: dict[str, Any]) -> None:
         document["axes"] = {"micro_batch_size": [1, 2]}
         document["base"]["world_size"] = 2
-        document["measure"]["start_timeout_s"] = 2.0
+
+    def one_waits_for_the_other(beats: Beats) -> bool:
+        return stands("join", rank=0)(beats) and stands("build", rank=1)(beats)
 
     sweep = lab.sweep(two_ranks)
     bad = lab.trials(sweep)[0]
-    lab.run(sweep, f"{bad.trial_id}/build@1:1:sleep")
+    lab.run(sweep, f"{bad.trial_id}/build@1:1:sleep", brief=Brief(bad, one_waits_for_the_other, start_s=2.0))
     rows = lab.rows()
     assert rows["outcome"].to_dict() == {1: "timeout", 2: "ok"}
     assert "start limit, 2 s (rank 1: build; rank 0: join)" in rows.loc[1, "reason"]
@@ -62,12 +66,9 @@ def test_log_without_end_is_cut_back_to_its_cap(lab: Any, monkeypatch: pytest.Mo
     """F32: a rank that prints all the time fills no disk; what it printed last is kept."""
     monkeypatch.setattr(launch_files, "_LOG_CAP_BYTES", 100_000)
 
-    def brief(document: dict[str, Any]) -> None:
-        document["axes"] = {"micro_batch_size": [1]}
-        document["measure"]["stall_timeout_s"] = 2.0
-
-    sweep = lab.sweep(brief)
-    lab.run(sweep, "forward:5:print", "forward:6:sleep")
+    sweep = lab.sweep(lambda document: document.update(axes={"micro_batch_size": [1]}))
+    brief = Brief(lab.trials(sweep)[0], stands("forward", micro_steps=5), stall_s=2.0)
+    lab.run(sweep, "forward:5:print", "forward:6:sleep", brief=brief)
     assert lab.rows()["outcome"].tolist() == ["hang"]
     (log,) = (lab.folder / "results" / "logs").glob("*/rank-0.log")
     assert log.stat().st_size <= 100_000
@@ -81,7 +82,7 @@ def test_sweep_goes_on_when_nobody_reads_what_it_says(lab: Any) -> None:
     os.close(reader)
     process = subprocess.Popen([*command, "--out", str(lab.folder / "results")], stdout=writer, stderr=writer)
     os.close(writer)
-    process.wait(timeout=120)
+    process.wait(timeout=PATIENCE_S)
     assert lab.rows()["outcome"].tolist() == ["ok", "ok", "ok"]
 
 
@@ -90,7 +91,7 @@ def test_sweep_goes_on_when_what_it_says_cannot_be_written(lab: Any) -> None:
     lab.sweep()
     command = [sys.executable, "-m", "bench.cli", "sweep", str(lab.folder / "sweep.yaml"), "--no-plot"]
     with Path("/dev/full").open("w") as full:
-        subprocess.run([*command, "--out", str(lab.folder / "results")], stdout=full, stderr=full, timeout=120)
+        subprocess.run([*command, "--out", str(lab.folder / "results")], stdout=full, stderr=full, timeout=PATIENCE_S)
     assert lab.rows()["outcome"].tolist() == ["ok", "ok", "ok"]
 
 

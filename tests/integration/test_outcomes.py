@@ -13,7 +13,8 @@ import pytest
 from bench.run import rank_process
 from bench.run.driver import run_sweep
 from bench.run.launch import Launcher
-from tests.integration.conftest import CPU, Silent
+from tests.integration.conftest import CPU, Brief, Silent, stands
+from tests.integration.trivial import PATIENT
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +105,7 @@ def test_memory_limit_of_the_process_is_oom_on_a_cpu(lab: Any) -> None:
         document["base"]["seq_len"] = 512
         document["base"]["global_batch_size"] = 8
         document["axes"] = {"micro_batch_size": [1, 8]}
-        document["measure"] = {"warmup_updates": 0, "updates": 1, "quality_updates": 0}
+        document["measure"] = {"warmup_updates": 0, "updates": 1, "quality_updates": 0, **PATIENT}
 
     sweep = lab.sweep(large)
     bad = lab.trials(sweep)[1]
@@ -138,13 +139,10 @@ def test_chatter_of_a_rank_goes_to_its_log_and_harms_nothing(lab: Any) -> None:
 
 def test_launch_over_its_time_limit_is_a_timeout(lab: Any) -> None:
     """A rank that sleeps is ended at the limit, and the row says where it slept."""
-
-    def brief(document: dict[str, Any]) -> None:
-        document["measure"]["timeout_s"] = 1.0
-
-    sweep = lab.sweep(brief)
+    sweep = lab.sweep()
     slow = lab.trials(sweep)[1]
-    lab.run(sweep, f"{slow.trial_id}/update:2:sleep")
+    brief = Brief(slow, stands("update", micro_steps=4), total_s=1.0)
+    lab.run(sweep, f"{slow.trial_id}/update:2:sleep", brief=brief)
     rows = lab.rows()
     assert rows["outcome"].to_dict() == {1: "ok", 2: "timeout", 4: "ok"}
     assert rows.loc[2, "phase"] == "update"
@@ -152,13 +150,9 @@ def test_launch_over_its_time_limit_is_a_timeout(lab: Any) -> None:
 
 def test_launch_that_never_starts_is_a_timeout_at_the_start_limit(lab: Any) -> None:
     """The start limit is shorter than the whole limit and says so."""
-
-    def brief(document: dict[str, Any]) -> None:
-        document["measure"]["start_timeout_s"] = 1.0
-
-    sweep = lab.sweep(brief)
+    sweep = lab.sweep()
     stuck = lab.trials(sweep)[0]
-    lab.run(sweep, f"{stuck.trial_id}/build:1:sleep")
+    lab.run(sweep, f"{stuck.trial_id}/build:1:sleep", brief=Brief(stuck, stands("build"), start_s=1.0))
     row = lab.rows().loc[1]
     assert row["outcome"] == "timeout"
     assert "start limit" in row["reason"]
@@ -225,7 +219,6 @@ def test_ranks_meet_in_a_folder_with_a_relative_and_odd_name(
     def two_ranks(document: dict[str, Any]) -> None:
         document["axes"] = {"micro_batch_size": [1]}
         document["base"]["world_size"] = 2
-        document["measure"]["start_timeout_s"] = 30.0
 
     sweep = lab.sweep(two_ranks)
     folder = Path("results of #1?") / "nano"

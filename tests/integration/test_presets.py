@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from bench.sweep.rounds import with_rounds
+from tests.integration.trivial import PATIENT
 
 pytestmark = [pytest.mark.slow, pytest.mark.ddp]
 
@@ -16,7 +17,7 @@ def quick(document: dict[str, Any]) -> None:
     """Measure by the shortest preset, on one and on two ranks."""
     document["axes"] = {"world_size": [1, 2]}
     document["base"]["micro_batch_size"] = 1
-    document["measure"] = {"preset": "quick", "rounds": 1, "quality_updates": 6, "timeout_s": 120.0}
+    document["measure"] = {"preset": "quick", "rounds": 1, "quality_updates": 6, **PATIENT}
 
 
 def test_ranks_stop_together_and_more_rounds_extend_a_finished_sweep(lab: Any) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 
 from bench.errors import BenchError, LockedError
 from bench.run.lock import hold
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -107,13 +107,6 @@ def _start_command(folder: Path, faults: Path, sweep: Path) -> subprocess.Popen[
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def _wait_for(path: Path, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_sweep_keeps_what_is_finished_says_so_and_resumes(
     lab: Any, tmp_path: Path, number: signal.Signals
@@ -128,9 +121,10 @@ def test_interrupted_sweep_keeps_what_is_finished_says_so_and_resumes(
     faults.write_text(f"{second.trial_id}/update:1:sleep")
     folder = lab.folder / "results"
     process = _start_command(folder, faults, tmp_path / "sweep.yaml")
-    _wait_for(folder / "logs" / f"{second.trial_id}-r0-a0" / "rank-0.heartbeat")
+    heartbeat = folder / "logs" / f"{second.trial_id}-r0-a0" / "rank-0.heartbeat"
+    wait_until(heartbeat.exists, "the second launch begins")
     process.send_signal(number)
-    _, messages = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + number, messages
     assert "everything finished is kept" in messages
     outcomes = pd.read_parquet(folder / "results.parquet")["outcome"].tolist()
@@ -148,17 +142,21 @@ def test_no_process_is_left_after_the_driver_is_killed(lab: Any, tmp_path: Path)
     faults.write_text("update:1:sleep")
     folder = lab.folder / "results"
     process = _start_command(folder, faults, tmp_path / "sweep.yaml")
-    logs = folder / "logs"
-    _wait_for(logs)
-    deadline = time.monotonic() + 60
-    while (
-        not list(logs.glob("*-r0-a0/rank-0.heartbeat")) and time.monotonic() < deadline
-    ):  # no proof: it ends by itself
-        time.sleep(0.05)
+    # A proof would end by itself: it has no attempt.
+    wait_until(lambda: any(folder.glob("logs/*-r0-a0/rank-0.heartbeat")), "a launch begins")
     children = psutil.Process(process.pid).children(recursive=True)
     assert len(children) >= 2, "the fork server and a rank"
     process.kill()
-    process.communicate(timeout=10)
-    _, alive = psutil.wait_procs(children, timeout=5)
-    assert not [child for child in alive if child.status() != psutil.STATUS_ZOMBIE]
+    process.communicate(timeout=PATIENCE_S)
+
+    def are_gone() -> bool:
+        gone = 0
+        for child in children:
+            try:
+                gone += child.status() == psutil.STATUS_ZOMBIE
+            except psutil.NoSuchProcess:
+                gone += 1
+        return gone == len(children)
+
+    wait_until(are_gone, "server and ranks end with their driver")
     assert lab.run(sweep).launched == 3

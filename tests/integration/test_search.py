@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bench.record.fit import HEADROOM
+from tests.integration.trivial import PATIENT
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +18,7 @@ def free_batch(largest: int) -> Any:
         document["base"]["accumulation_steps"] = 2
         document["base"]["data"] = {"synthetic": {"documents": 400, "mean_tokens": 20}, "rows": "padded"}
         document["axes"] = {"micro_batch_size": {"max": largest}}
-        document["measure"] = {"warmup_updates": 0, "updates": 1, "quality_updates": 0}
+        document["measure"] = {"warmup_updates": 0, "updates": 1, "quality_updates": 0, **PATIENT}
 
     return change
 
@@ -72,7 +73,7 @@ def test_ranks_agree_on_the_limit_although_only_one_of_them_meets_it(lab: Any) -
     def two_ranks(document: dict[str, Any]) -> None:
         document["base"].update(world_size=2, global_batch_size=16)
         document["axes"] = {"micro_batch_size": {"max": 256}}
-        document["measure"] = {"warmup_updates": 0, "updates": 1, "quality_updates": 0}
+        document["measure"] = {"warmup_updates": 0, "updates": 1, "quality_updates": 0, **PATIENT}
 
     lab.run(lab.sweep(two_ranks), "forward@1:1:oom_above=2")
     rows = lab.rows()

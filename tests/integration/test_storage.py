@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +22,9 @@ from bench.run.driver import SweepInterrupted
 from bench.run.folder import set_folder_aside
 from bench.run.launch import LaunchEnd
 from bench.run.lock import FolderLock, hold
+from bench.run.watchdog import LaunchLimits
 from tests.integration import trivial
+from tests.patience import PATIENCE_S, wait_until
 from tests.requirements import require
 
 
@@ -134,18 +135,31 @@ def test_folder_that_cannot_be_written_is_refused_before_the_first_launch(tmp_pa
 def test_of_twenty_sweeps_at_once_exactly_one_runs(tmp_path: Path, finished: Path) -> None:
     """F24: the others are refused and the one is not disturbed."""
     folder = tmp_path / "results"
-    codes = []
-    children = [trivial.run_in_a_process(trivial.SIX_TRIALS, folder, plan=_wait_a_little) for _ in range(20)]
-    codes = [trivial.wait_for(child) for child in children]
-    assert sorted(codes) == [0] + [1] * 19
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    begun.mkdir()
+
+    def hold(point: str) -> None:
+        if point == "launch.spawn":
+            (begun / str(os.getpid())).touch()
+            wait_until(go.exists, "the others were refused")
+
+    children = [trivial.run_in_a_process(trivial.SIX_TRIALS, folder, plan=hold) for _ in range(20)]
+    codes: dict[int, int] = {}
+
+    def are_all_refused_or_running() -> bool:
+        for child in children:
+            if child not in codes and (code := trivial.code_of(child)) is not None:
+                codes[child] = code
+        return len({*map(str, codes), *(path.name for path in begun.iterdir())}) == 20
+
+    wait_until(are_all_refused_or_running, "twenty sweeps began or were refused")
+    go.touch()
+    for child in set(children) - codes.keys():
+        codes[child] = trivial.wait_for(child)
+    assert sorted(codes.values()) == [0] + [1] * 19
     kinds = Counter(record["kind"] for record in read_journal(folder / "journal.jsonl"))
     assert kinds == {"header": 1, "machine": 1, "planned": 1, "running": 6, "launch": 6}, "another one wrote"
     trivial.same_results(folder, finished)
-
-
-def _wait_a_little(point: str) -> None:
-    if point == "launch.spawn":
-        time.sleep(0.3)
 
 
 def test_fresh_sets_the_old_folder_aside_and_keeps_all_of_it(folder: Path, finished: Path) -> None:
@@ -175,6 +189,14 @@ def test_changed_measure_is_refused_with_the_differing_key_and_changed_limits_ar
         trivial.run(trivial.sweep_of(axes, updates=2), folder)
     limits = {"timeout_s": 9.0, "start_timeout_s": 8.0, "stall_timeout_s": 7.0}
     assert trivial.run(trivial.sweep_of(axes, **limits), folder).launched == 0
+
+
+def test_limits_of_the_sweep_are_those_of_each_launch(tmp_path: Path) -> None:
+    """Each in its own place; without a time limit of the whole sweep there is none."""
+    sweep = trivial.sweep_of({"seed": [0, 1]}, timeout_s=9.0, start_timeout_s=8.0, stall_timeout_s=7.0)
+    launcher = trivial.InstantLauncher()
+    trivial.run(sweep, tmp_path / "results", launcher=launcher)
+    assert launcher.limits == [LaunchLimits(start_s=8.0, total_s=9.0, stall_s=7.0, sweep_s=None)] * 2
 
 
 def test_folder_of_a_newer_schema_is_refused_and_of_an_older_one_is_read(folder: Path, finished: Path) -> None:
@@ -250,7 +272,7 @@ def test_time_limit_starts_no_launch_that_cannot_end(tmp_path: Path) -> None:
         trivial.run(trivial.SIX_TRIALS, tmp_path / "results", time_limit_s=1e-9)
     assert interrupted.value.number is None
     assert interrupted.value.left == 6
-    assert trivial.run(trivial.SIX_TRIALS, tmp_path / "results", time_limit_s=600).launched == 6
+    assert trivial.run(trivial.SIX_TRIALS, tmp_path / "results", time_limit_s=PATIENCE_S).launched == 6
 
 
 def test_folder_is_kept_while_a_launch_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 from bench.errors import BenchError
 from bench.sweep.trial import Sweep
 from tests.integration import trivial
+from tests.patience import PATIENCE_S, wait_until
 from tests.requirements import require, require_program
 
 pytestmark = pytest.mark.slow
@@ -61,13 +61,11 @@ def run_traced(strace: str, sweep: Sweep, folder: Path, *options: str) -> int:
         finally:
             os._exit(code)
     with subprocess.Popen([strace, "-qq", *options, "-p", str(pid)], stderr=subprocess.DEVNULL) as tracer:
-        deadline = time.monotonic() + 20
-        while "TracerPid:\t0" in Path(f"/proc/{pid}/status").read_text():
-            assert time.monotonic() < deadline, "strace did not come"
-            time.sleep(0.002)
+        status = Path(f"/proc/{pid}/status")
+        wait_until(lambda: "TracerPid:\t0" not in status.read_text(), "strace comes", pause_s=0.002)
         os.write(writer, b"go")
         code = trivial.wait_for(pid)
-        tracer.wait(20)
+        tracer.wait(PATIENCE_S)
     os.close(reader)
     os.close(writer)
     return code

@@ -6,7 +6,6 @@ import io
 import itertools
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +25,7 @@ from bench.run.telemetry import LaunchWatch, Telemetry
 from bench.sweep.expand import MachineFacts
 from tests.fake_nvml import GIB, OWN_PID, FakeGpu, FakeNvml
 from tests.integration import trivial
+from tests.patience import HANG_S, PATIENCE_S, wait_until
 
 _TICK_S = 0.02
 _SAMPLES = 200
@@ -55,9 +55,7 @@ class GpuLauncher(trivial.InstantLauncher):
     def run(self, *arguments: Any, **options: Any) -> LaunchEnd:
         """Run a launch."""
         self.running = True
-        deadline = time.monotonic() + 60
-        while len(self._samples()) < _SAMPLES and not self._watch.problem and time.monotonic() < deadline:
-            time.sleep(0.005)
+        wait_until(lambda: len(self._samples()) >= _SAMPLES or bool(self._watch.problem), "samples", pause_s=0.005)
         end = super().run(*arguments, **options)
         self.running = False
         return replace(end, pids=(OWN_PID,))
@@ -81,7 +79,7 @@ class GpuLauncher(trivial.InstantLauncher):
 def sweep_on_gpu(
     folder: Path,
     processes: Callable[[int], list[tuple[int, int]]] = lambda launch: [(OWN_PID, 9 * GIB)],
-    call_limit_s: float = 30.0,
+    call_limit_s: float = PATIENCE_S,
     **gpu: Any,
 ) -> tuple[GpuLauncher, list[dict[str, Any]]]:
     """Run a sweep of one trial in one round; give the launcher and every launch's row."""
@@ -145,9 +143,9 @@ def test_sweep_goes_on_when_the_library_hangs(tmp_path: Path) -> None:
     never = threading.Event()
 
     def power_mw(s: float) -> int | None:
-        return 300_000 if s < 10 else None if never.wait(60) else 0
+        return 300_000 if s < 10 else None if never.wait(PATIENCE_S) else 0
 
-    _, (row,) = sweep_on_gpu(tmp_path / "results", call_limit_s=0.5, power_mw=power_mw)
+    _, (row,) = sweep_on_gpu(tmp_path / "results", call_limit_s=HANG_S, power_mw=power_mw)
     never.set()
     assert row["outcome"] == "ok"
     assert row["flags"] == ["nvml_missing"]

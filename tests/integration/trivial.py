@@ -34,9 +34,12 @@ from bench.run.watchdog import Stopped
 from bench.sweep.check import check_document
 from bench.sweep.expand import MachineFacts
 from bench.sweep.trial import Sweep
+from tests.patience import PATIENCE_S, wait_until
 
 CPU = MachineFacts("cpu", 0)
 OUTCOMES = ("ok", "ok", "ok", "failed", "invalid")
+PATIENT = dict.fromkeys(("timeout_s", "start_timeout_s", "stall_timeout_s"), PATIENCE_S)
+"""Limits of a launch that end none in a test."""
 
 
 def sweep_of(axes: Mapping[str, Any], base: Mapping[str, Any] | None = None, **measure: Any) -> Sweep:
@@ -52,7 +55,7 @@ def sweep_of(axes: Mapping[str, Any], base: Mapping[str, Any] | None = None, **m
             **(base or {}),
         },
         "axes": dict(axes),
-        "measure": {"warmup_updates": 1, "updates": 1, "rounds": 1, **measure},
+        "measure": {"warmup_updates": 1, "updates": 1, "rounds": 1, **PATIENT, **measure},
     }
     spec, faults = check_document(document)
     assert spec is not None, faults
@@ -107,6 +110,7 @@ class InstantLauncher(Launcher):
     def __init__(self, answer: Callable[[Path, int], dict[str, Any] | None] = answer_of) -> None:
         super().__init__()
         self.launched: list[str] = []
+        self.limits: list[Any] = []
         self._answer = answer
 
     def warm_up(self, environment: Mapping[str, str] | None = None) -> None:
@@ -125,6 +129,7 @@ class InstantLauncher(Launcher):
             reach(point)
         on_wait()
         self.launched.append(paths.folder.name)
+        self.limits.append(limits)
         if interrupts is not None and interrupts.number is not None:
             ends = tuple(RankEnd(rank, None, None, None, None, True) for rank in ranks)
             return LaunchEnd(ends, Stopped("interrupted", "the sweep was interrupted"), 0.01)
@@ -240,17 +245,20 @@ def run_in_a_process(
         os._exit(code)
 
 
-def wait_for(pid: int, seconds: float = 60.0) -> int:
+def code_of(pid: int) -> int | None:
+    """Give the exit code of a driver, negative for a signal; None while it runs. To be asked until it is told."""
+    found, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if found else None
+
+
+def wait_for(pid: int) -> int:
     """Wait for a driver and give its exit code, negative for a signal."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.002)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    raise AssertionError("the driver did not end")
+    try:
+        return wait_until(lambda: code_of(pid), "the driver ends", pause_s=0.002)
+    except AssertionError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
 
 
 def kill_at(point: str, visit: int) -> Callable[[str], None]:

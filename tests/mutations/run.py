@@ -16,12 +16,14 @@ from pathlib import Path
 import psutil
 
 from tests.mutations.table import Mutation
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("bench", "tests", "sweeps", "docs", "examples", "benchmarks", "pyproject.toml")
 _MARK = "BENCH_MUTATION"
 """Environment variable that every process of a run carries, so that what a missing guard leaves can be ended."""
-_LIMIT_S = 600
+_TEST_LIMIT_S = PATIENCE_S / 5
+"""Longest that one test may take without a guard [s]: what waits in vain for it has missed it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def copy_package(folder: Path) -> Path:
 def run_tests(tree: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run these tests of a tree until the first that fails."""
     options = ["-x", "-q", "--no-header", "--tb=line", "-m", "", "-p", "no:randomly", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", *options, "--timeout=120", "--color=no"]
+    command = [sys.executable, "-m", "pytest", *options, f"--timeout={_TEST_LIMIT_S:g}", "--color=no"]
     return _run([*command, *(f"tests/{test}" for test in tests)], tree)
 
 
@@ -95,7 +97,7 @@ def _run(command: Sequence[str], tree: Path) -> subprocess.CompletedProcess[str]
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=_LIMIT_S)
+        output, _ = process.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
         output = "the tests did not end"
     finally:

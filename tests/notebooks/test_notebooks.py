@@ -8,6 +8,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.patience import PATIENCE_S
 from tests.planted import config, launches, store
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +23,7 @@ def test_notebook_runs_on_the_stored_result(path: Path) -> None:
     """Every cell runs, with the working folder and the default result that a reader has."""
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+        notebook, timeout=PATIENCE_S, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
     ).execute()
 
 
@@ -57,7 +58,7 @@ def test_the_scaling_notebook_draws_what_a_sweep_over_ranks_gives(
     monkeypatch.setenv("BENCH_RESULTS", str(store(tmp_path / "ranks", launches(configs))))
     notebook = nbformat.read(ROOT / "notebooks/scaling.ipynb", as_version=4)
     NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(ROOT / "notebooks")}}
+        notebook, timeout=PATIENCE_S, kernel_name="python3", resources={"metadata": {"path": str(ROOT / "notebooks")}}
     ).execute()
     outputs = [output.get("data", {}) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     assert sum("image/png" in output for output in outputs) == 2

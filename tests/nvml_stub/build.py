@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
 from tests.requirements import require_program
 
 SOURCE = Path(__file__).with_name("libnvidia-ml.c")
@@ -16,7 +17,7 @@ def build_stub(folder: Path, *flags: str) -> Path:
     compiler = require_program("gcc")
     library = folder / "libnvidia-ml.so.1"
     command = [compiler, "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", library, SOURCE, *flags]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
     return folder
 
 

@@ -25,6 +25,7 @@ from tests.checked import (
     example,
     problem,
 )
+from tests.patience import PATIENCE_S
 
 PROVABLE = ("runs", "examples", "weighting", "update", "precision", "counters", "clipping", "schedule", "parameters")
 
@@ -221,6 +222,6 @@ def test_validation_that_depends_on_the_cut_fails() -> None:
     def validate(model: nn.Module, on: Problem) -> tuple[float, float]:
         return 2.5, 2.0
 
-    lines = prove_loop(ProofRequest(), problem(), time.monotonic() + 600, SingleRankAgreement(), validate)
+    lines = prove_loop(ProofRequest(), problem(), time.monotonic() + PATIENCE_S, SingleRankAgreement(), validate)
     (line,) = [each for each in lines if each.name == "validation"]
     assert (line.verdict, line.figure) == ("FAIL", 0.25)

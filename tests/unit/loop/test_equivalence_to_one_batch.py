@@ -67,7 +67,7 @@ def test_every_update_equals_the_concatenated_batch(
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     shapes=st.lists(
         st.tuples(st.integers(1, 4), st.integers(1, 6), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=9
@@ -95,7 +95,7 @@ def test_random_cuts_equal_the_concatenated_batch(
     assert_equal_steps(trained.steps, concatenated(TinyLM(), cut(data, accumulation_steps), optimizer, weights, 0.5))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(rows=st.lists(st.integers(1, 6), min_size=1, max_size=10), data=st.data())
 def test_cutting_the_same_rows_otherwise_gives_the_same_update(rows: list[int], data: st.DataObject) -> None:
     """One window of one batch, cut at random places, updates alike."""

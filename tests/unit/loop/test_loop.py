@@ -13,6 +13,7 @@ from bench.loop import NoObserver, Observers, SummedCrossEntropy, make_schedule
 from bench.loop.schedule import lr_factor
 from tests.loops import train
 from tests.oracle import TinyLM, make_optimizer, random_batch
+from tests.patience import PATIENCE_S
 
 DATA = [random_batch(1, 3, seed) for seed in range(4)]
 
@@ -93,7 +94,7 @@ def test_loop_needs_torch_and_nothing_else_of_ours() -> None:
         "ours = {name for name in sys.modules if name.startswith('bench.')}\n"
         "assert all(name.startswith('bench.loop') for name in ours), ours\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
 
 
 def test_summed_cross_entropy_is_exported_with_its_count() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ from typing import Any
 import pytest
 
 from tests.nvml_stub.build import build_stub, stub_environment
+from tests.patience import HANG_S, PATIENCE_S
 
 GIB = 1024**3
 GPU = "GPU-a0000001-0000-1111-2222-00ff00ff0000"
 SLICE = "MIG-a0000000-0000-1111-2222-00ff00ff0002"
-LIMITS = {"call_limit_s": 30.0, "init_limit_s": 30.0}
+LIMITS: dict[str, float] = {"call_limit_s": PATIENCE_S, "init_limit_s": PATIENCE_S}
 LOOK = """
 import json, sys, pynvml
 from dataclasses import asdict
@@ -35,8 +37,7 @@ uuids, limits = json.loads(sys.argv[1])
 watch = GpuWatch(pynvml, period_s=0.01, **limits)
 watch.choose(uuids)
 watch.start()
-deadline = time.monotonic() + 30
-while not watch.problem and len(watch.tracks()[0].samples) < 6 and time.monotonic() < deadline:
+while not watch.problem and len(watch.tracks()[0].samples) < 6:
     time.sleep(0.01)
 (track,) = watch.stop()
 print(json.dumps({"times": [sample.monotonic_s for sample in track.samples], "problem": watch.problem,
@@ -68,7 +69,7 @@ def run(stub: Path) -> Callable[..., dict[str, Any]]:
     ) -> dict[str, Any]:
         command = [sys.executable, "-c", program, json.dumps([uuids, limits])]
         environment = stub_environment(library, **settings)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
         assert done.returncode == 0, done.stderr
         document: dict[str, Any] = json.loads(done.stdout)
         return document
@@ -78,13 +79,17 @@ def run(stub: Path) -> Callable[..., dict[str, Any]]:
 
 def test_every_figure_of_a_gpu_is_told(run: Callable[..., dict[str, Any]]) -> None:
     """Found by UUID, with zero bytes in it; memory without the driver's own."""
+    begin_s = time.monotonic()
     told = run(LOOK, [GPU])
+    end_s = time.monotonic()
     sample = told["samples"][GPU]
     assert (told["problem"], told["driver"]) == (None, "550.54.15")
-    assert sample["energy_mj"] == pytest.approx(300_000 * sample["monotonic_s"], rel=0.01)
+    # The stub reads the clock that both processes share: whenever it was asked, that was in between.
+    assert begin_s - 0.001 <= sample["energy_mj"] / 300_000 <= end_s
+    assert begin_s - 0.001 <= sample["power_violation_ns"] / 5e8 <= end_s
+    assert begin_s <= sample["monotonic_s"] <= end_s
     assert (sample["power_mw"], sample["sm_clock_mhz"], sample["temperature_c"]) == (300_000, 1155, 61)
     assert (sample["reasons"], sample["thermal_violation_ns"], sample["ecc_uncorrected"]) == (4, 0, 3)
-    assert sample["power_violation_ns"] == pytest.approx(5e8 * sample["monotonic_s"], rel=0.01)
     assert sample["used_bytes"] == 2 * GIB
     assert sample["processes"] == [{"pid": 4242, "used_bytes": 2 * GIB}, {"pid": 4243, "used_bytes": None}]
     (track,) = told["tracks"]
@@ -166,9 +171,10 @@ def test_library_that_is_slow_is_sampled_as_often_as_it_can(run: Callable[..., d
     assert min(gaps) >= 0.05
 
 
+@pytest.mark.slow
 def test_library_that_hangs_while_it_is_polled_ends_the_polling(run: Callable[..., dict[str, Any]]) -> None:
     """Nobody waits for it, and the reason is kept."""
-    told = run(POLL, [GPU], limits=LIMITS | {"call_limit_s": 0.3}, NVML_STUB="nvmlDeviceGetPowerUsage:hang")
+    told = run(POLL, [GPU], limits=LIMITS | {"call_limit_s": HANG_S}, NVML_STUB="nvmlDeviceGetPowerUsage:hang")
     assert "does not answer" in told["problem"]
     assert told["times"] == []
 

@@ -16,6 +16,7 @@ from bench.measure import nvml
 from bench.measure.health import FLAG_SENTENCES
 from bench.measure.telemetry_summary import TELEMETRY_FLAG_SENTENCES
 from tests.fake_nvml import FUNCTIONS, GIB, OWN_PID, FakeGpu, FakeNvml
+from tests.patience import HANG_S, PATIENCE_S
 from tests.telemetry_script import play
 
 GPU = FakeGpu()
@@ -158,22 +159,24 @@ def test_fault_of_one_gpu_of_two_is_found(name: str) -> None:
     assert set(play(both, own_pids=(4712, OWN_PID), **options).flags) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hangs_from_s", [0.0, 5.0])
 def test_call_that_hangs_is_a_missing_nvml_and_the_launch_goes_on(hangs_from_s: float) -> None:
     """Nothing waits longer than the limit of one call, and what was told before is kept."""
     never = threading.Event()
-    gpu = healthy(power_mw=lambda s: never.wait(60) if s >= hangs_from_s else 300_000)
-    health = play([gpu], call_limit_s=0.2)
+    gpu = healthy(power_mw=lambda s: never.wait(PATIENCE_S) if s >= hangs_from_s else 300_000)
+    health = play([gpu], call_limit_s=HANG_S)
     never.set()
     assert set(health.flags) == {"nvml_missing"}
     assert "does not answer" in health.columns["telemetry_problem"]
     assert (health.columns.get("power_mean_w") is None) == (hangs_from_s == 0.0)
 
 
+@pytest.mark.slow
 def test_launch_after_a_hang_does_not_ask_again() -> None:
     """The second launch is flagged at once."""
     never = threading.Event()
-    play([healthy(power_mw=lambda s: never.wait(60))], call_limit_s=0.2)
+    play([healthy(power_mw=lambda s: never.wait(PATIENCE_S))], call_limit_s=HANG_S)
     never.set()
     asked: list[float] = []
     assert set(play([healthy(power_mw=asked.append)]).flags) == {"nvml_missing"}

@@ -7,15 +7,16 @@ import threading
 import pytest
 
 from bench.measure.time_limit import LimitedThread, NoAnswerError
+from tests.patience import PATIENCE_S
 
 
 def test_answers_come_in_order_and_errors_are_the_askers() -> None:
     """What a question raises is raised where it was asked, and the thread goes on."""
     thread = LimitedThread("test")
-    assert thread.ask(lambda: 1, 10.0) == 1
+    assert thread.ask(lambda: 1, PATIENCE_S) == 1
     with pytest.raises(ZeroDivisionError):
-        thread.ask(lambda: 1 // 0, 10.0)
-    assert thread.ask(lambda: 2, 10.0) == 2
+        thread.ask(lambda: 1 // 0, PATIENCE_S)
+    assert thread.ask(lambda: 2, PATIENCE_S) == 2
     thread.close()
 
 

@@ -15,7 +15,7 @@ from bench.record.schema import schema
 from tests.strategies import ok_row, rows
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.lists(rows(), max_size=3), st.integers(0, 3))
 def test_chunks_slices_and_a_round_trip_leave_it_alone(some, cut):
     """However the same rows lie in memory or on disk, their digest is one."""

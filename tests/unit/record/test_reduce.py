@@ -43,7 +43,7 @@ def documents(draw):
     return ranks
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(documents(), st.randoms(use_true_random=False))
 def test_the_order_of_the_ranks_never_matters(ranks, random):
     """Any order of the documents gives the same row and the same updates."""

@@ -32,7 +32,7 @@ BIG = 9007199254740993
 UPDATES = [{"update": n, "phase": "timed", "seconds": 0.5, "train_loss": 4.0, "result": "applied"} for n in range(3)]
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(row=rows(), updates=st.lists(update_rows(), max_size=3))
 def test_a_part_comes_back_as_it_was(tmp_path, row, updates):
     """Writing and reading is the identity; what a row lacks is null."""

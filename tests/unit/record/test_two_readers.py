@@ -41,7 +41,7 @@ def _plain(value: Any) -> Any:
     return None if value is pd.NA else value
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(stored=st.lists(rows(), min_size=1, max_size=3), updates=st.lists(update_rows(), max_size=3))
 def test_readers_agree_on_every_value(stored: list[dict[str, Any]], updates: list[dict[str, Any]]) -> None:
     """Ours, pyarrow alone and pandas: nulls, not-a-numbers, large integers, lists and any text."""

@@ -88,7 +88,7 @@ def answer(rows):
         return str(error)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(any_results())
 def test_decisions_are_those_of_plain_rows(rows):
     """The same configurations and the same answer, letter for letter, by columns and by dicts."""

@@ -12,7 +12,7 @@ LABELS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(LABELS)
 def test_placed_labels_are_inside_and_apart(labels):
     """Whatever the crowd, what is placed is readable."""

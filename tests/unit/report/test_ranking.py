@@ -95,7 +95,7 @@ def planted_results(draw):
     return kept or rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(planted_results())
 def test_no_line_contradicts_the_choice(rows):
     """No other is surely faster; a loser is slower; a tie is near and not surely slower; all lines have one base."""

@@ -30,6 +30,7 @@ from bench.run.paths import LaunchPaths
 from bench.run.rank_columns import facts_before
 from bench.run.trial_file import TrialFile
 from bench.units import format_bytes
+from tests.patience import PATIENCE_S
 from tests.planted import config, launches, store
 from tests.small_launch import build, columns_of
 
@@ -140,7 +141,9 @@ def test_high_water_mark_of_the_host_sees_what_no_sampler_could() -> None:
         f"len(b'x' * {300 * MEBI})\n"
         "print(peak() - before)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     assert 295 * MEBI <= int(done.stdout) <= 310 * MEBI
 
 

@@ -12,6 +12,7 @@ from multiprocessing.process import BaseProcess
 import pytest
 
 from bench.run import ending
+from tests.patience import PATIENCE_S
 
 
 def deaf(ready: multiprocessing.synchronize.Event) -> None:
@@ -34,8 +35,8 @@ def polite(ready: multiprocessing.synchronize.Event) -> None:
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., BaseProcess]]:
-    """Start a process that behaves so; the ladder's patience is short."""
-    monkeypatch.setattr(ending, "LADDER", tuple((number, min(s, 0.3)) for number, s in ending.LADDER[:2]) + LAST)
+    """Start a process that behaves so; what it is asked with has all the time that it may take."""
+    monkeypatch.setattr(ending, "LADDER", tuple((number, PATIENCE_S) for number, _ in ending.LADDER))
     context = multiprocessing.get_context("spawn")
     started = []
 
@@ -44,21 +45,22 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., BaseProcess
         process = context.Process(target=behave, args=(ready,))
         process.start()
         started.append(process)
-        assert ready.wait(60)
+        assert ready.wait(PATIENCE_S)
         return process
 
     yield begin
     for process in started:
         process.kill()
-        process.join(60)
-
-
-LAST = ending.LADDER[2:]
+        process.join(PATIENCE_S)
 
 
 @pytest.mark.slow
-def test_process_deaf_to_all_but_sigkill_is_ended_and_reaped(start: Callable[..., BaseProcess]) -> None:
+def test_process_deaf_to_all_but_sigkill_is_ended_and_reaped(
+    start: Callable[..., BaseProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F9: the last rung cannot be ignored."""
+    *asking, forcing = ending.LADDER
+    monkeypatch.setattr(ending, "LADDER", (*((number, 0.3) for number, _ in asking), forcing))
     process = start(deaf)
     ending.end_ranks({0: process})
     assert process.exitcode == -signal.SIGKILL

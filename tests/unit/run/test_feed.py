@@ -59,7 +59,7 @@ def read(feed: Feed, updates: int) -> list[Any]:
     return seen
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     world=st.integers(1, 3),
     micro=st.integers(1, 3),

@@ -16,6 +16,7 @@ from bench.errors import LockedError
 from bench.run import lock
 from bench.run.lock import hold
 from bench.run.process_table import identify
+from tests.patience import PATIENCE_S
 
 LEASE = ".lock.lease"
 
@@ -76,11 +77,12 @@ def test_lease_of_another_machine_holds_until_it_was_not_renewed_for_long(path: 
 
 def test_holder_that_waits_for_a_long_launch_keeps_its_lease(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is written meanwhile, and another machine sees only the age of the lease."""
+    monkeypatch.setattr("bench.run.lock._RENEW_S", PATIENCE_S)
     with hold(path) as lock:
         os.utime(path.parent / LEASE, (1, 1))
         lock.renew()
         assert (path.parent / LEASE).stat().st_mtime == 1, "not more often than needed"
-        later = time.monotonic() + 60
+        later = time.monotonic() + 2 * PATIENCE_S
         monkeypatch.setattr(time, "monotonic", lambda: later)
         lock.renew()
         assert (path.parent / LEASE).stat().st_mtime > 1
@@ -117,6 +119,7 @@ def test_lease_of_a_process_that_died_before_it_wrote_its_name_is_taken_over(
 
 def test_lease_that_is_written_while_it_is_looked_at_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty lease may be that of a sweep which begins just now."""
+    monkeypatch.setattr(lock, "_UNWRITTEN_S", PATIENCE_S)
     (path.parent / LEASE).touch()
     monkeypatch.setattr(lock.time, "sleep", lambda seconds: lease(path))
     with pytest.raises(LockedError, match=f"process {os.getpid()} on"), hold(path):

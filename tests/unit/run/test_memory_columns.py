@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.measure.device import MemoryPass, MemoryPeaks, PeakParts
@@ -31,7 +31,7 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 def test_parts_add_up_to_the_peak_under_any_settings() -> None:
     """To the byte, and none is negative; what lives throughout is all there at the peak."""
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=12)
     @given(
         preset=st.sampled_from(["gpt2-nano", "llama-nano"]),
         amp_mode=st.sampled_from(["fp32", "bf16", "fp16"]),

@@ -117,7 +117,7 @@ def test_an_allocator_at_work_prolongs_the_warm_up() -> None:
     assert sum(warm_up(busy, steady(0.05), changed_once)) == 45
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.floats(2e-3, 0.9), st.sampled_from(["quick", "normal", "strict"]))
 def test_segments_are_long_enough_for_their_edges_and_end_in_time(seconds: float, name: str) -> None:
     """At least 250 ms each; the whole keeps to the preset's least and most."""

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from dataclasses import replace
 
 from bench.run.process_table import (
@@ -18,8 +19,9 @@ from bench.run.process_table import (
     thread_count,
     with_token,
 )
+from tests.patience import PATIENCE_S
 
-SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+SLEEP = [sys.executable, "-c", "import time; time.sleep(3600)"]
 
 
 def test_process_is_named_for_good() -> None:
@@ -42,14 +44,15 @@ def test_dead_process_is_not_alive_while_nobody_has_reaped_it() -> None:
 
 def test_only_processes_with_the_token_are_killed() -> None:
     """Ours, wherever they are; not their likes, and not those that are spared."""
-    ours, spared = (subprocess.Popen(SLEEP, env=os.environ | {TOKEN_VARIABLE: "a"}) for _ in range(2))
-    other = subprocess.Popen(SLEEP, env=os.environ | {TOKEN_VARIABLE: "ab"})
+    token = uuid.uuid4().hex  # these tests may run twice at once
+    ours, spared = (subprocess.Popen(SLEEP, env=os.environ | {TOKEN_VARIABLE: token}) for _ in range(2))
+    other = subprocess.Popen(SLEEP, env=os.environ | {TOKEN_VARIABLE: f"{token}b"})
     children = (ours, spared, other)
     try:
         assert {ours.pid, spared.pid, other.pid} <= set(descendants(os.getpid()))
-        assert sorted(with_token("a")) == sorted([ours.pid, spared.pid])
-        assert kill_with_token("a", spared=[spared.pid]) == [ours.pid]
-        assert ours.wait(timeout=10) == -signal.SIGKILL
+        assert sorted(with_token(token)) == sorted([ours.pid, spared.pid])
+        assert kill_with_token(token, spared=[spared.pid]) == [ours.pid]
+        assert ours.wait(timeout=PATIENCE_S) == -signal.SIGKILL
         assert (spared.poll(), other.poll()) == (None, None)
     finally:
         for child in children:

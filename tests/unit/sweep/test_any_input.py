@@ -68,7 +68,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     return document
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=20)
 @given(documents())
 def test_a_damaged_sweep_is_read_or_explained(tmp_path: Path, document: dict[str, Any]) -> None:
     """Every fault has a line of the file and ends as a sentence; what is accepted has something to run."""
@@ -88,7 +88,7 @@ def test_a_damaged_sweep_is_read_or_explained(tmp_path: Path, document: dict[str
         assert any(isinstance(entry, Trial) for entry in expand(sweep, MachineFacts("cuda", 10**6)))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
 @given(st.binary(max_size=60) | st.text("{}[]:,-&*!|>'\"%@`#? \n\ta1", max_size=40).map(str.encode))
 def test_any_bytes_are_answered_with_faults(tmp_path: Path, content: bytes) -> None:
     """Binary files and broken YAML are named with their line."""

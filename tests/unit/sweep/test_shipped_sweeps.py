@@ -11,6 +11,7 @@ import pytest
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
 from bench.sweep.trial import Trial
+from tests.patience import PATIENCE_S
 
 SWEEPS = sorted((Path(__file__).parents[3] / "sweeps").glob("*.yaml"))
 
@@ -46,4 +47,4 @@ def test_reading_a_sweep_does_not_import_torch() -> None:
         "assert not [name for name in sys.modules if name.startswith('torch.')]\n"
         f"bench.sweep.file.load_sweep({str(SWEEPS[0])!r})\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bench.errors import StorageError
 from bench.workload.corpus_cache import Entry, Made, cache_folder, content_hash, open_or_make
+from tests.patience import PATIENCE_S
 
 
 def made(*ids: int) -> Made:
@@ -119,7 +120,7 @@ def test_loser_of_a_race_uses_the_winners_entry() -> None:
 
 
 def _open_at_once(barrier: Any, results: Any) -> None:
-    barrier.wait(30)
+    barrier.wait(PATIENCE_S)
     entry: Entry = open_or_make({"race": 1}, lambda: made(*range(2000)))
     results.put((entry.facts["content_hash"], int(entry.tokens.sum())))
 
@@ -132,9 +133,9 @@ def test_processes_that_race_all_end_well() -> None:
     processes = [context.Process(target=_open_at_once, args=(barrier, results)) for _ in range(4)]
     for process in processes:
         process.start()
-    answers = {results.get(timeout=60) for _ in processes}
+    answers = {results.get(timeout=PATIENCE_S) for _ in processes}
     for process in processes:
-        process.join(30)
+        process.join(PATIENCE_S)
     assert len(answers) == 1
     assert [process.exitcode for process in processes] == [0] * 4
     assert len(list(cache_folder().iterdir())) == 1
