@@ -23,10 +23,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bench.run.heartbeat import Heartbeat
-from bench.run.ranks import Ranks
-from bench.run.trial_file import TrialFile
-from bench.run.workbench import Workbench, build_workbench, open_device
+from bench.launch.heartbeat import Heartbeat
+from bench.launch.trial_file import TrialFile
+from bench.rank.ranks import Ranks
+from bench.rank.workbench import Workbench, build_workbench, open_device
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.flags import sweep_from_flags
 from bench.sweep.trial import Trial

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from bench.sweep.fields import DataSpec
 from bench.sweep.presets import PRESETS
 from bench.workload.build import build_model
-from bench.workload.corpus import load_corpus
+from bench.workload.data.corpus import load_corpus
 
 SEED = 1337
 FULL_ROWS_UPDATE = 2

@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.decide.recommend import Question, recommend
+from bench.page.build import build_page
 from bench.record.parquet_file import encode_table, table_of_rows
 from bench.record.schema import schema
 from bench.report.launches import load_launches
-from bench.report.page import build_page
-from bench.report.recommend import Question, recommend
 from bench.report.select import select_table
 from benchmarks.figures import Figure
 from benchmarks.harness import parser, run
@@ -47,7 +47,7 @@ def write(folder: Path) -> None:
 
 def figures(options: argparse.Namespace) -> Iterator[Figure]:
     """Time loading, recommending and the page: the best of three, since what is slower is not ours."""
-    import bench.measure.verdict  # noqa: F401 - scipy's import, a second once, is not what is measured
+    import bench.statistics.verdict  # noqa: F401 - scipy's import, a second once, is not what is measured
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.run.heartbeat import read_beat
-from bench.run.process_table import with_token
+from bench.launch.heartbeat import read_beat
+from bench.launch.process_table import with_token
 
 # Name to the fault of each rank in its second update, and the ranks.
 SCENES = {

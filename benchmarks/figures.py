@@ -9,7 +9,7 @@ from typing import Literal
 
 from scipy.stats import binomtest
 
-from bench.measure.intervals import CONFIDENCE, Interval
+from bench.statistics.intervals import CONFIDENCE, Interval
 from bench.units import format_seconds
 
 Unit = Literal["share", "ratio", "s", "count", "error"]

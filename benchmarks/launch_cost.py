@@ -20,11 +20,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from bench.drive.driver import run_sweep
+from bench.launch.launcher import Launcher
+from bench.launch.trial_file import TrialFile
+from bench.record.paths import LaunchPaths
 from bench.record.store import read_table, read_update_table
-from bench.run.driver import run_sweep
-from bench.run.launch import Launcher
-from bench.run.paths import LaunchPaths
-from bench.run.trial_file import TrialFile
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.flags import sweep_from_flags
 from bench.sweep.trial import Sweep, Trial
@@ -36,8 +36,8 @@ GOALS_S = {1: 0.10, 2: 0.15}
 
 _FACTS = MachineFacts("cpu", 0)
 _PROGRAM = (
-    "import os; from pathlib import Path; from bench.run.paths import LaunchPaths; "
-    "from bench.run.worker import run_rank; "
+    "import os; from pathlib import Path; from bench.record.paths import LaunchPaths; "
+    "from bench.rank.worker import run_rank; "
     "raise SystemExit(run_rank(LaunchPaths(Path(os.environ['BENCH_FOLDER'])), int(os.environ['RANK'])) != 'ok')"
 )
 

@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bench.measure.intervals import blocks_needed, layout_intervals
-from bench.measure.verdict import judge
+from bench.statistics.intervals import blocks_needed, layout_intervals
+from bench.statistics.verdict import judge
 from benchmarks.figures import Figure, share_figure
 from benchmarks.harness import parser, run
 from benchmarks.simulate import Machine, layout

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bench.measure.intervals import log_ratios, pair_interval
+from bench.statistics.intervals import log_ratios, pair_interval
 from benchmarks.figures import Figure, ratio_figure
 from benchmarks.harness import parser, run, say
 

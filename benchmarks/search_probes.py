@@ -18,15 +18,15 @@ from typing import Any
 
 import pandas as pd
 
+from bench.drive.driver import run_sweep
+from bench.launch.launcher import Launcher
 from bench.record.fit import HEADROOM
-from bench.run.driver import run_sweep
-from bench.run.launch import Launcher
 from bench.sweep.check import check_document
 from bench.sweep.expand import MachineFacts
 from bench.sweep.trial import Sweep
 from benchmarks.figures import Figure
 from benchmarks.harness import Quiet, parser, run
-from tests.unit.run.test_search import bent, floored, planted_limits, rounded, straight
+from tests.unit.drive.test_search import bent, floored, planted_limits, rounded, straight
 
 PROBES = 7
 LIMIT = 41

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench.measure.health import has_drift, spikes
-from bench.measure.intervals import layout_intervals, pair_interval
-from bench.measure.presets import PRESETS
-from bench.measure.steady import SteadyState, WarmupRule
-from bench.measure.stopping import StopRule, StopWatch, precision_of
-from bench.measure.verdict import judge
+from bench.statistics.health import has_drift, spikes
+from bench.statistics.intervals import layout_intervals, pair_interval
+from bench.statistics.presets import PRESETS
+from bench.statistics.steady import SteadyState, WarmupRule
+from bench.statistics.stopping import StopRule, StopWatch, precision_of
+from bench.statistics.verdict import judge
 from benchmarks.figures import Figure, share_figure
 from benchmarks.harness import parser, run
 from benchmarks.simulate import TRANSIENTS, Machine, layout, paired, transient, update_times

@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.drive.driver import run_sweep
+from bench.launch.launcher import Launcher
 from bench.record.store import read_table, read_update_table
-from bench.run.driver import run_sweep
-from bench.run.launch import Launcher
 from bench.sweep.check import check_document
 from bench.sweep.expand import MachineFacts
 from bench.sweep.trial import Sweep

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.decide.law import fit_laws, mean_update_s
+from bench.drive.driver import run_sweep
 from bench.report.launches import load_launches
-from bench.report.law import fit_laws, mean_update_s
 from bench.report.points import Row
-from bench.run.driver import run_sweep
 from bench.sweep.check import check_document
 from bench.sweep.expand import MachineFacts
 from bench.sweep.trial import Sweep

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bench.check.lines import Line
+from bench.check.exchange.lines import Line
+from bench.check.exchange.request import ProofRequest
 from bench.check.problem import Problem
 from bench.check.prove import prove_loop, prove_step
-from bench.check.request import ProofRequest
 from bench.check.step import make_step
 from bench.loop import SingleRankAgreement
 from tests.patience import PATIENCE_S

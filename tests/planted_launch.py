@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
+from bench.launch.trial_file import TrialFile
 from bench.loop import Observers, UpdateResult, Window
 from bench.measure.profiler import Profiler
+from bench.rank.columns import facts_before, measured_columns, train_losses, update_rows, why_invalid
+from bench.rank.memory_columns import why_memory_is_wrong
+from bench.rank.protocol import Observations, run_protocol
+from bench.rank.ranks import Ranks
+from bench.rank.workbench import Workbench, build_workbench
 from bench.record.derive import derive
 from bench.record.reduce import reduce_ranks
-from bench.run.memory_columns import why_memory_is_wrong
-from bench.run.protocol import Observations, run_protocol
-from bench.run.rank_columns import facts_before, measured_columns, train_losses, update_rows, why_invalid
-from bench.run.ranks import Ranks
-from bench.run.trial_file import TrialFile
-from bench.run.workbench import Workbench, build_workbench
 from bench.sweep.fields import MeasureSpec, TrialConfig
 from tests.fakes import FakeDevice, FakeMark
 

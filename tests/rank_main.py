@@ -19,8 +19,8 @@ def main() -> None:
     import torch
     import torch.distributed as dist
 
-    from bench.run.process import die_with_parent
-    from bench.run.ranks import loopback_interface
+    from bench.launch.process import die_with_parent
+    from bench.rank.ranks import loopback_interface
 
     die_with_parent(expected_parent=int(sys.argv[5]))
     os.environ["GLOO_SOCKET_IFNAME"] = loopback_interface()

@@ -10,15 +10,15 @@ from pathlib import Path
 def run(folder: str, rank: int, parent: int) -> None:
     """Do what every rank does, and list the modules that are new."""
     before = set(sys.modules)
-    from bench.run import rank_process
-    from bench.run.paths import LaunchPaths
+    from bench.launch import rank_process
+    from bench.record.paths import LaunchPaths
 
     rank_process.begin(folder, rank, parent)
     paths = LaunchPaths(Path(folder))
     if paths.proof_file.exists():
-        from bench.run.proof_rank import prove_rank as run_rank
+        from bench.rank.proof_rank import prove_rank as run_rank
     else:
-        from bench.run.worker import run_rank
+        from bench.rank.worker import run_rank
     outcome = run_rank(paths, rank)
     (paths.folder / f"imported-{rank}.json").write_text(json.dumps(sorted(set(sys.modules) - before)))
     rank_process.end(0 if outcome == "ok" else 1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.launch.trial_file import TrialFile
 from bench.measure.cpu import CpuDevice
-from bench.run.protocol import run_protocol
-from bench.run.rank_columns import facts_before, measured_columns, train_losses
-from bench.run.ranks import Ranks
-from bench.run.trial_file import TrialFile
-from bench.run.workbench import Workbench, build_workbench
+from bench.rank.columns import facts_before, measured_columns, train_losses
+from bench.rank.protocol import run_protocol
+from bench.rank.ranks import Ranks
+from bench.rank.workbench import Workbench, build_workbench
 from bench.sweep.fields import MeasureSpec, TrialConfig
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bench.record.column_types import Column
 from bench.record.columns import COLUMNS
-from bench.record.columns_updates import UPDATE_COLUMNS
+from bench.record.columns.updates import UPDATE_COLUMNS
 from bench.record.derive import derive
 from bench.record.store import PartInfo, rebuild_tables, write_part
 

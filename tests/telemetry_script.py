@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.measure.nvml_watch import GpuWatch
-from bench.measure.telemetry import GpuTrack
-from bench.measure.telemetry_summary import Health
-from bench.run.launch import LaunchEnd
-from bench.run.outcome import RankEnd
-from bench.run.telemetry import Telemetry
+from bench.drive.telemetry import Telemetry
+from bench.launch.launcher import LaunchEnd
+from bench.launch.outcome import RankEnd
+from bench.telemetry.samples import GpuTrack
+from bench.telemetry.summary import Health
+from bench.telemetry.watch import GpuWatch
 from tests.fake_nvml import GIB, OWN_PID, FakeGpu, FakeNvml, ScriptClock
 from tests.patience import PATIENCE_S
 

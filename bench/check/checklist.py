@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.check.lines import Line
+from bench.check.exchange.lines import Line
 from bench.check.optimizers import LR, lr_factor
 from bench.check.trial_run import Watched
 from bench.check.watch import TOLERANCE, Seen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.check.lines import Line, Verdict
+from bench.check.exchange.lines import Line, Verdict
 from bench.check.native import NativeStep
 from bench.check.oracle import IGNORED, Batch, units_of
 from bench.check.trial_run import Watched

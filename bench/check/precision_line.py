@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from bench.check.cases import CASES, planned_windows
-from bench.check.lines import Line
+from bench.check.exchange.lines import Line
 from bench.check.native import NativeStep
 from bench.check.optimizers import norm_of
 from bench.check.oracle import Batch, concatenated_loss, set_concatenated_gradients

@@ -9,11 +9,11 @@ from torch import nn
 
 from bench.check import checklist, native_lines
 from bench.check.cases import CASES
-from bench.check.lines import TITLES, Line, Verdict, failed, unproven
+from bench.check.exchange.lines import TITLES, Line, Verdict, failed, unproven
+from bench.check.exchange.request import ProofRequest
 from bench.check.native import NativeStep
 from bench.check.precision_line import precision_line
 from bench.check.problem import Problem, is_random_at_rest, unequal_layers
-from bench.check.request import ProofRequest
 from bench.check.step import Step, load, make_step
 from bench.check.subjects import TooLarge, make_problem
 from bench.check.trial_run import Watched, run_case

@@ -1,4 +1,7 @@
-"""The command line: thin commands over the library. The only place that imports click."""
+"""The command line: thin commands over the library; the only room that imports click.
+
+In the user's process, without torch. Read `sweep.py` first.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def ceilings_text(report: dict[str, Any], width: int) -> Iterator[str]:
 
 
 def _device(document: dict[str, Any], width: int) -> Iterator[str]:
-    from bench.run.calibration import BUSY_SPREAD
+    from bench.machine.calibration import BUSY_SPREAD
 
     key = document["key"]
     threads = "" if key["threads"] is None else f"{key['threads']} thread{'' if key['threads'] == 1 else 's'}, "

@@ -16,8 +16,8 @@ import click
 from bench.errors import BenchError
 
 if TYPE_CHECKING:
-    from bench.check.lines import Line
-    from bench.check.request import ProofRequest
+    from bench.check.exchange.lines import Line
+    from bench.check.exchange.request import ProofRequest
 
 _COLORS = {"PASS": "green", "FAIL": "red", "NOT PROVEN": "yellow", "NOT APPLICABLE": "bright_black"}
 
@@ -77,11 +77,11 @@ def check(
     Example:
       bench check sweeps/quickstart.yaml
     """
-    from bench.check.lines import overall
-    from bench.run.interrupts import Interrupts
-    from bench.run.launch import Launcher
-    from bench.run.paths import LaunchPaths
-    from bench.run.proofs import run_proof
+    from bench.check.exchange.lines import overall
+    from bench.drive.proofs import run_proof
+    from bench.launch.interrupts import Interrupts
+    from bench.launch.launcher import Launcher
+    from bench.record.paths import LaunchPaths
 
     requests = list(_requests(sweep_file, step, model, device, time_limit_s))
     rows: list[dict[str, Any]] = []
@@ -112,12 +112,12 @@ def _requests(
     sweep_file: Path | None, step: str | None, model: str | None, device: str | None, time_limit_s: float
 ) -> Iterator[ProofRequest]:
     """List what is to be proved, each distinct configuration once, in the order of the file."""
-    from bench.check.request import ProofRequest, request_of
+    from bench.check.exchange.request import ProofRequest, request_of
 
     if sweep_file is None:
         if step is None and model is None:
             raise BenchError("Nothing to prove: give a sweep file, --step or --model.")
-        from bench.run.environment import machine_facts
+        from bench.machine.environment import machine_facts
 
         facts = machine_facts({device or "cpu"})
         where = facts.device if device == "auto" else device or "cpu"
@@ -150,7 +150,7 @@ def _requests(
 
 def _row(request: ProofRequest, verdict: str, line: Line) -> dict[str, Any]:
     """Write one line of a checklist with its configuration, null where there is no figure."""
-    from bench.check.lines import TITLES
+    from bench.check.exchange.lines import TITLES
 
     settings = {name: value for name, value in vars(request).items() if name not in ("working_directory", "seed")}
     figure = line.figure if line.figure is not None and math.isfinite(line.figure) else None
@@ -167,7 +167,7 @@ def _row(request: ProofRequest, verdict: str, line: Line) -> dict[str, Any]:
 
 def _print(request: ProofRequest, verdict: str, lines: Iterable[Line]) -> None:
     """Print one checklist: the verdict first, then what it is about, then the figure in a sentence."""
-    from bench.check.lines import TITLES
+    from bench.check.exchange.lines import TITLES
     from bench.cli.options import terminal_color
 
     color = terminal_color()

@@ -45,8 +45,8 @@ def choices_of(source: Path, device: str | None) -> list[Choice]:
     """
     is_file = source.suffix in (".yaml", ".yml")
     named = [(config, ()) for config in _of_sweep(source, device)] if is_file else _of_results(source, device)
+    from bench.record.config_columns import config_columns
     from bench.report.points import extra_axes, name_of
-    from bench.run.config_columns import config_columns
     from bench.sweep.trial import trial_id
 
     by_id: dict[str, TrialConfig] = {}

@@ -21,7 +21,7 @@ from bench.cli.options import (
 from bench.errors import BenchError
 
 if TYPE_CHECKING:
-    from bench.report.compare import Compared, Comparison
+    from bench.decide.compare import Compared, Comparison
     from bench.report.launch_rows import Row
 
 _FAIL_ON = ("slower", "unclear", "loss")
@@ -119,10 +119,10 @@ def compare(
         name = None if reference == _ANY_REFERENCE else reference
         paths = [Path(argument) for argument in arguments]
         ctx.exit(hold_against_reference(paths, where, name, format, fail_on, force))
-    from bench.report.compare import compare as compare_rows
-    from bench.report.compare_words import render_comparison
+    from bench.decide.compare import compare as compare_rows
+    from bench.decide.compare_words import render_comparison
+    from bench.decide.loss_curves import load_curves
     from bench.report.launches import load_launches
-    from bench.report.loss_curves import load_curves
 
     results, failed = [Path(argument) for argument in arguments], 0
     if run:

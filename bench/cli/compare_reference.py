@@ -11,7 +11,7 @@ import click
 from bench.cli.options import chosen_format, terminal_color, terminal_width
 
 if TYPE_CHECKING:
-    from bench.report.reference import ReferenceComparison
+    from bench.decide.reference import ReferenceComparison
 
 _UNDECIDED = {
     "other hardware": "the hardware is another model",
@@ -40,9 +40,9 @@ def hold_against_reference(
         fail_on: What is a failure: slower, unclear.
         force: Compare also what another version of the method measured.
     """
+    from bench.decide.reference import compare_with_reference
+    from bench.decide.reference_words import render_reference
     from bench.report.launches import load_launches
-    from bench.report.reference import compare_with_reference
-    from bench.report.reference_words import render_reference
 
     comparison = compare_with_reference(load_launches(paths, where), name, force)
     text = render_reference(comparison, chosen_format(format), width=terminal_width(), color=terminal_color())

@@ -61,7 +61,7 @@ def run_side_by_side(ctx: click.Context, source: Path, texts: Sequence[str], opt
     """
     from bench.cli.choose import choices_of, choose
     from bench.cli.progress import PatientConsole, SweepProgress
-    from bench.run.driver import SweepInterrupted, run_sweep
+    from bench.drive.driver import SweepInterrupted, run_sweep
 
     chosen = choose(choices_of(source, options.device), texts, source)
     if not options.force:
@@ -106,7 +106,7 @@ def _measure(source: Path, options: RunOptions) -> MeasureSpec:
 
 def _sweep_of(chosen: Sequence[Choice], measure: MeasureSpec) -> tuple[Sweep, MachineFacts]:
     """Make the sweep, and refuse what this machine cannot run."""
-    from bench.run.environment import machine_facts
+    from bench.machine.environment import machine_facts
     from bench.sweep.chosen import sweep_of_configs
     from bench.sweep.device import devices_asked
     from bench.sweep.expand import expand
@@ -147,7 +147,7 @@ def _refuse_unlike(chosen: Sequence[Choice]) -> None:
 def _refuse_other_comparison(folder: Path, sweep: Sweep) -> None:
     """Blocks of a folder hold launches made side by side: another set of configurations needs a folder of its own."""
     from bench.record.journal import read_journal
-    from bench.run.paths import SweepPaths
+    from bench.record.paths import SweepPaths
 
     journal = SweepPaths(folder).journal
     records = read_journal(journal) if journal.exists() else []

@@ -20,14 +20,14 @@ def show_end(folder: Path, draw: bool, recommend: bool = False, found: Sequence[
     if found:
         click.echo("\n" + "\n".join(found))
     if recommend:
-        from bench.report.recommend_lines import recommendation_lines
+        from bench.decide.recommend_lines import recommendation_lines
 
         click.echo("\n" + "\n".join(recommendation_lines(table)))
         click.echo(f"more: bench recommend {folder}")
     click.echo(f"\nresults  {folder / 'results.parquet'}")
     if not draw:
         return
-    from bench.report.plot import plot_memory_throughput
+    from bench.plots.memory_throughput import plot_memory_throughput
 
     try:
         pictures = plot_memory_throughput(table, folder / "plots")

@@ -57,7 +57,7 @@ def env(ctx: click.Context, device: str, output_format: str, calibrate: bool, th
       bench env --calibrate
     """
     from bench.errors import EnvironmentFault
-    from bench.run.machine_report import report_machine
+    from bench.machine.report import report_machine
 
     if calibrate:
         click.echo("measuring the ceilings of the device ...", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.run.environment import machine_facts
+from bench.machine.environment import machine_facts
 from bench.sweep.device import devices_asked, on_device
 from bench.sweep.expand import MachineFacts
 from bench.sweep.file import load_sweep

@@ -18,8 +18,8 @@ def trials_that_meet(conditions: Sequence[str]) -> Callable[[Trial], bool]:
         BenchError: A condition cannot be understood, or is about what only a finished launch has.
     """
     from bench.record.columns import COLUMN_BY_NAME
+    from bench.record.config_columns import config_columns
     from bench.report.where import parse_condition
-    from bench.run.config_columns import config_columns
 
     parsed = [parse_condition(text, "--only") for text in conditions]
     for condition in parsed:
@@ -42,8 +42,8 @@ def require_trial(conditions: Sequence[str], points: Sequence[Trial | Skipped | 
     Raises:
         BenchError: No trial meets them; says which values there are.
     """
+    from bench.record.config_columns import config_columns
     from bench.report.where import nothing_meets
-    from bench.run.config_columns import config_columns
     from bench.sweep.trial import Search, Skipped
 
     # The smallest size of a search says whether it runs.

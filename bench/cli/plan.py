@@ -107,7 +107,7 @@ def _load(sweep_file: Path, device: str | None, gpus: int | None) -> tuple[Sweep
 
 def _row(entry: Trial | Skipped | Search, sweep: Sweep) -> dict[str, Any]:
     """Write one combination under column names of the results, in base units, null where it has no value."""
-    from bench.run.config_columns import config_columns
+    from bench.record.config_columns import config_columns
     from bench.sweep.trial import Search, Trial, show_value
 
     if isinstance(entry, Search):

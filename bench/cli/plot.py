@@ -40,9 +40,9 @@ def plot(results: tuple[Path, ...], where: tuple[str, ...], kind: tuple[str, ...
     Example:
       bench plot results/quickstart --where 'world_size == 1'
     """
+    from bench.plots.draw import draw_plots
     from bench.report.launches import launches_of, require_rows
     from bench.report.machines import why_mixed_methods
-    from bench.report.plots import draw_plots
     from bench.report.select import select_table, select_updates
 
     table = select_table(results, where)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from bench.run.schedule import PlannedLaunch
+from bench.drive.schedule import PlannedLaunch
 from bench.units import format_bytes, format_rate, format_seconds
 
 RESULTS_ALL_THE_SAME = frozenset({"ok", "oom", "oom_host", "interrupted"})

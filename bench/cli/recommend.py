@@ -109,10 +109,10 @@ def recommend(
     Example:
       bench recommend results/a100-gpt2-124m --global-batch-size 512 --gpus 8 --run-tokens 300e9
     """
+    from bench.decide.recommend import Question
+    from bench.decide.recommend import recommend as choose
+    from bench.decide.recommend_words import recommendation_json, recommendation_text
     from bench.report.launches import load_launches
-    from bench.report.recommend import Question
-    from bench.report.recommend import recommend as choose
-    from bench.report.recommend_words import recommendation_json, recommendation_text
 
     question = Question(global_batch_size, gpus, run_tokens, price_per_gpu_hour, headroom, accept_unproven)
     result = choose(load_launches(results, where), question)

@@ -47,11 +47,11 @@ def report(
     Example:
       bench report results/quickstart --out quickstart.html
     """
+    from bench.decide.recommend import Question
+    from bench.page.build import build_page
     from bench.record.atomic import write_atomically
     from bench.report.launches import launches_of, require_rows
     from bench.report.machines import why_mixed_methods
-    from bench.report.page import build_page
-    from bench.report.recommend import Question
     from bench.report.select import select_table
 
     if out is None:

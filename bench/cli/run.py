@@ -57,8 +57,8 @@ def run(ctx: click.Context, /, device: str, out: Path | None, activation_checkpo
 
     from bench.cli.ending import show_end
     from bench.cli.progress import SweepProgress
-    from bench.run.driver import SweepInterrupted, run_sweep
-    from bench.run.environment import machine_facts
+    from bench.drive.driver import SweepInterrupted, run_sweep
+    from bench.machine.environment import machine_facts
     from bench.sweep.device import devices_asked
     from bench.sweep.expand import expand
     from bench.sweep.flags import sweep_from_flags

@@ -88,9 +88,9 @@ def sweep(
     from bench.cli.load import load_for_device
     from bench.cli.only import require_trial, trials_that_meet
     from bench.cli.progress import PatientConsole, SweepProgress
-    from bench.run.driver import SweepInterrupted, run_sweep
-    from bench.run.folder import repair_folder, set_folder_aside
-    from bench.run.launch import Launcher
+    from bench.drive.driver import SweepInterrupted, run_sweep
+    from bench.drive.folder import repair_folder, set_folder_aside
+    from bench.launch.launcher import Launcher
     from bench.sweep.expand import expand
     from bench.sweep.rounds import with_rounds
 

@@ -1,8 +1,8 @@
 """The accumulation loop: the subject of the benchmark, importable on its own. Needs torch and nothing else of ours.
 
-Read in this order: plan, window, update, loop; then buffered, streamed and grouping (where windows come from),
-precision and host_scale (AMP), sync, replica, fitness and agreement (ranks), losses, schedule, checkpoint;
-equivalence and divergence check what must hold.
+In a rank's process, and in a user's own script. Read `window.py` first, then update, loop, plan; buffered, streamed
+and grouping (where windows come from), precision and host_scale (AMP), sync, replica, fitness and agreement (ranks),
+losses, schedule, checkpoint; equivalence and divergence check what must hold.
 """
 
 from bench.loop.agreement import Agreed, Agreement, GlooAgreement, SingleRankAgreement

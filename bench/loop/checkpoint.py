@@ -51,8 +51,8 @@ def save_state(loop: AccumulationLoop, model: nn.Module) -> dict[str, Any]:
     """Collect everything the next update depends on, but the data: give it to `torch.save` [one rank].
 
     `CheckpointHook` calls it at the right moment. Continue with `windows(..., first_update=loop.next_update)` over the
-    micro-batches that follow the first `loop.micro_batches_done`; a pure source, as that of `bench.run.feed`, needs the
-    update's number alone.
+    micro-batches that follow the first `loop.micro_batches_done`; a pure source, as that of `bench.rank.feed`, needs
+    the update's number alone.
 
     Args:
         loop: Between two windows.

@@ -1,1 +1,1 @@
-"""What is observed: clock, memory, device."""
+"""What is observed on one device: clock, memory, ceilings, updates. In a rank's process. Read `profiler.py` first."""

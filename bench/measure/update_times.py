@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from bench.measure.stopping import Precision, precision_of
+from bench.statistics.stopping import Precision, precision_of
 
 LAW_TOLERANCE = 0.01
 """Relative difference between whole updates and the law that is still agreement."""

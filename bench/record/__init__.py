@@ -1,1 +1,4 @@
-"""Keep what was measured: columns, reduction over ranks, derived values, journal and parquet store."""
+"""What is kept: columns, rows, journal, parquet, the files of a folder.
+
+In every process, without torch. Read `store.py` first.
+"""

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from bench.record.column_types import RULE_WORDS, Column
 from bench.record.columns import COLUMNS, SCHEMA_VERSION
-from bench.record.columns_updates import UPDATE_COLUMNS
+from bench.record.columns.updates import UPDATE_COLUMNS
 
 _HEAD = f"""# Columns
 
-<!-- Generated from bench/record/columns.py by `python -m bench.record.docs > docs/columns.md`. Do not edit. -->
+<!-- Generated from bench/record/columns/ by `python -m bench.record.docs > docs/columns.md`. Do not edit. -->
 
 Schema version {SCHEMA_VERSION}. Every column may be null, which means that the value does not exist or was not
 measured; no 0 or -1 stands for it. Values are in base units: bytes, seconds, tokens. "Across ranks" says how the

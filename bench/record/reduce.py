@@ -9,7 +9,7 @@ from typing import Any
 from bench.errors import BenchError
 from bench.record.column_types import Column, row_faults
 from bench.record.columns import COLUMNS, UPDATE_COLUMN_BY_NAME
-from bench.record.columns_updates import UPDATE_COLUMNS
+from bench.record.columns.updates import UPDATE_COLUMNS
 
 _NOT_A_RANKS_BUSINESS = ("launch", "config", "derived")
 

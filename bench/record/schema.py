@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bench.record.column_types import RULE_WORDS, Column
 from bench.record.columns import COLUMNS, SCHEMA_VERSION
-from bench.record.columns_updates import UPDATE_COLUMNS
+from bench.record.columns.updates import UPDATE_COLUMNS
 
 VERSION_KEY = b"bench.schema_version"
 """Key of the schema version in a file's metadata."""

@@ -1,1 +1,4 @@
-"""What is shown: selection, tables, plots. No torch."""
+"""Results as rows and tables: read, select, name, lay out; nothing is judged here.
+
+In the user's process, without torch. Read `select.py` first.
+"""

@@ -1,1 +1,1 @@
-"""What is trained: corpus, sequences, micro-batches, models, loss."""
+"""What is trained: models, micro-batches, loss. In a rank's process. Read `build.py` first."""

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench.workload.sequences import Rows
+from bench.workload.data.sequences import Rows
 
 IGNORED_TARGET = -100
 """Target that contributes nothing to the loss; the default `ignore_index` of torch's cross-entropy."""

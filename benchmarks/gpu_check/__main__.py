@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.errors import BenchError
-from bench.run.environment import machine_facts
-from bench.run.machine_report import report_machine
+from bench.machine.environment import machine_facts
+from bench.machine.report import report_machine
 from benchmarks.gpu_check.checks import CHECKS
 from benchmarks.gpu_check.lab import Lab
 from benchmarks.gpu_check.outcome import Finding, Line, table, write_report

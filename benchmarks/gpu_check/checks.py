@@ -13,12 +13,12 @@ from typing import Any
 
 import pandas as pd
 
-from bench.measure.nvml import read_nvml
+from bench.launch.launcher import StartMethod
+from bench.launch.trial_file import TrialFile
+from bench.machine.calibration import calibrate
 from bench.measure.peaks import peak_flops_per_s
-from bench.measure.telemetry import is_same_gpu
-from bench.run.calibration import calibrate
-from bench.run.launch import StartMethod
-from bench.run.trial_file import TrialFile
+from bench.telemetry.nvml import read_nvml
+from bench.telemetry.samples import is_same_gpu
 from bench.units import format_bytes, format_flops, format_rate, format_seconds
 from benchmarks.gpu_check import speed_checks, telemetry_checks
 from benchmarks.gpu_check.lab import Lab, Results

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from bench.run.protocol import run_protocol
-from bench.run.ranks import Ranks
-from bench.run.trial_file import TrialFile
-from bench.run.workbench import Workbench, build_workbench, open_device
+from bench.launch.trial_file import TrialFile
+from bench.rank.protocol import run_protocol
+from bench.rank.ranks import Ranks
+from bench.rank.workbench import Workbench, build_workbench, open_device
 
 _UPDATES = 3
 _SYNC_TEXT = "called a synchronizing CUDA operation"

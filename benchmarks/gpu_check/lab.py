@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from bench.run.driver import run_sweep
-from bench.run.launch import Launcher, StartMethod
-from bench.run.telemetry import Telemetry
+from bench.drive.driver import run_sweep
+from bench.drive.telemetry import Telemetry
+from bench.launch.launcher import Launcher, StartMethod
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
 from bench.sweep.trial import Sweep, Trial

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from bench.measure.intervals import pair_interval
-from bench.measure.nvml_watch import GpuWatch
+from bench.statistics.intervals import pair_interval
+from bench.telemetry.watch import GpuWatch
 from benchmarks.gpu_check.lab import Lab
 from benchmarks.gpu_check.outcome import Finding, judge
 

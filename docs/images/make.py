@@ -12,8 +12,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from bench.report.page import build_page
-from bench.report.plots import draw_plots
+from bench.page.build import build_page
+from bench.plots.draw import draw_plots
 from bench.report.select import select_table, select_updates
 
 HERE = Path(__file__).parent

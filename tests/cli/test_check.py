@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from bench.check.lines import Line
-from bench.check.request import ProofRequest
+from bench.check.exchange.lines import Line
+from bench.check.exchange.request import ProofRequest
 from bench.cli import main
 from bench.sweep.expand import MachineFacts
 
@@ -49,8 +49,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ProofRequest]:
         requests.append(request)
         return ANSWERS[request.amp_mode]
 
-    monkeypatch.setattr("bench.run.proofs.run_proof", answer)
-    monkeypatch.setattr("bench.run.launch.Launcher.warm_up", lambda self: None)
+    monkeypatch.setattr("bench.drive.proofs.run_proof", answer)
+    monkeypatch.setattr("bench.launch.launcher.Launcher.warm_up", lambda self: None)
     return requests
 
 

@@ -128,7 +128,7 @@ def test_versions_of_the_method_share_no_picture(tmp_path, command):
 def test_a_name_as_tables_print_it_is_chosen_though_rows_were_skipped(tmp_path):
     """A skipped axis value is in the names of tables; the short name is understood as well."""
     from bench.cli.choose import choices_of, choose
-    from bench.run.config_columns import config_columns
+    from bench.record.config_columns import config_columns
     from bench.sweep.fields import TrialConfig
     from bench.sweep.trial import trial_id
 

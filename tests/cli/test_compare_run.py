@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bench.cli import main
-from bench.run import driver
+from bench.drive import driver
 from tests.integration.trivial import InstantLauncher, answer_of
 from tests.planted import store
 from tests.strategies import ok_row

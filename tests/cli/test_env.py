@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from bench.cli import main
 from bench.cli.env import _text
 from bench.errors import EnvironmentFault
-from bench.measure.nvml import NvmlGpu, NvmlMig, NvmlProcess, NvmlReport
-from bench.run import machine_report
+from bench.machine import report as machine_report
+from bench.telemetry.nvml import NvmlGpu, NvmlMig, NvmlProcess, NvmlReport
 from tests.nvml_stub.build import build_stub, stub_environment
 from tests.patience import PATIENCE_S
 

@@ -28,8 +28,8 @@ DOCUMENT: dict[str, Any] = {
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Be a machine without a GPU, with a cache of its own, that measures small matrices."""
-    from bench.measure import nvml
-    from bench.run import machine_report
+    from bench.machine import report as machine_report
+    from bench.telemetry import nvml
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(machine_report, "read_nvml", nvml.NvmlReport)
@@ -69,8 +69,8 @@ def test_damaged_calibration_is_said(machine: None, monkeypatch: pytest.MonkeyPa
     """In the text and in the JSON."""
     import torch
 
+    from bench.machine.calibration import DeviceKey
     from bench.measure.host import cpu_model
-    from bench.run.calibration import DeviceKey
 
     path = DeviceKey.cpu(cpu_model(), usable_cores(), str(torch.__version__)).path()
     path.parent.mkdir(parents=True)

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli import main
-from bench.run.config_columns import config_columns
+from bench.record.config_columns import config_columns
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
 from tests.planted import PROVEN, config, launches, store

@@ -16,11 +16,11 @@ import pandas as pd
 import pytest
 from ruamel.yaml import YAML
 
-from bench.run.driver import SweepSummary, run_sweep
-from bench.run.heartbeat import Beat, read_beat
-from bench.run.launch import LaunchEnd, Launcher
-from bench.run.paths import LaunchPaths
-from bench.run.watchdog import LaunchLimits, progress
+from bench.drive.driver import SweepSummary, run_sweep
+from bench.launch.heartbeat import Beat, read_beat
+from bench.launch.launcher import LaunchEnd, Launcher
+from bench.launch.watchdog import LaunchLimits, progress
+from bench.record.paths import LaunchPaths
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
 from bench.sweep.trial import Sweep, Trial

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from bench.errors import BenchError
-from bench.run.launch import Launcher
+from bench.launch.launcher import Launcher
 from tests.integration import trivial
 
 if __name__ == "__main__":

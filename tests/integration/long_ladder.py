@@ -7,10 +7,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from bench.cli import main
-from bench.run import ending
+from bench.launch import kill_ladder
 from tests.patience import PATIENCE_S
 
-signal_group = ending.signal_group
+signal_group = kill_ladder.signal_group
 
 
 def signal_group_and_say(process: BaseProcess, number: int) -> None:
@@ -21,6 +21,6 @@ def signal_group_and_say(process: BaseProcess, number: int) -> None:
 
 if __name__ == "__main__":
     BEGUN = Path(sys.argv.pop(1))
-    ending.LADDER = tuple((number, 10.0 * PATIENCE_S) for number, _ in ending.LADDER)
-    ending.signal_group = signal_group_and_say
+    kill_ladder.LADDER = tuple((number, 10.0 * PATIENCE_S) for number, _ in kill_ladder.LADDER)
+    kill_ladder.signal_group = signal_group_and_say
     main()

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from bench.check.lines import Line, overall
+from bench.check.exchange.lines import Line, overall
+from bench.check.exchange.request import ProofRequest, request_of
 from bench.check.reduced import LARGE_PARAMETERS, parameters_of
-from bench.check.request import ProofRequest, request_of
-from bench.run.launch import Launcher
-from bench.run.paths import LaunchPaths, SweepPaths
-from bench.run.proofs import Proofs, columns_of, run_proof
+from bench.drive.proofs import Proofs, columns_of, run_proof
+from bench.launch.launcher import Launcher
+from bench.record.paths import LaunchPaths, SweepPaths
 from bench.sweep.device import on_device
 from bench.sweep.expand import expand
 from bench.sweep.file import load_sweep
@@ -34,8 +34,8 @@ Prove = Callable[..., dict[str, Line]]
 @pytest.fixture(autouse=True)
 def time_to_prove(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give every proof, and its start, all the time that it may take."""
-    monkeypatch.setattr("bench.run.proofs.SWEEP_LIMIT_S", PATIENCE_S)
-    monkeypatch.setattr("bench.run.proofs._START_S", PATIENCE_S)
+    monkeypatch.setattr("bench.drive.proofs.SWEEP_LIMIT_S", PATIENCE_S)
+    monkeypatch.setattr("bench.drive.proofs._START_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_broken_step_is_a_line_and_no_crash(
 
 def test_step_that_never_ends_is_not_proved(proved: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver ends it at the time limit."""
-    monkeypatch.setattr("bench.run.proofs._START_S", 2.0)
+    monkeypatch.setattr("bench.drive.proofs._START_S", 2.0)
     (tmp_path / "mine.py").write_text("import time\ndef step(model, optimizer, micro_batches): time.sleep(600)\n")
     lines = proved(step="mine:step", time_limit_s=1.0)
     assert lines["runs"].verdict == "NOT PROVEN"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.drive.folder import repair_folder
+from bench.drive.history import History
 from bench.errors import StorageError
 from bench.record.journal import read_journal
 from bench.record.store import PartInfo, read_part, read_table, read_update_table, verify_part
 from bench.report.select import select_table, select_updates
-from bench.run.folder import repair_folder
-from bench.run.history import History
 from tests.integration import trivial
 from tests.integration.trivial import SIX_TRIALS, same_results
 

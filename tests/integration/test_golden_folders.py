@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli import main
+from bench.drive import folder as run_folder
 from bench.errors import StorageError
 from bench.record import parquet_file
 from bench.record.columns import COLUMNS, SCHEMA_VERSION
 from bench.record.journal import read_journal
-from bench.run import folder as run_folder
 from bench.sweep.file import load_sweep
 from bench.sweep.trial import Sweep
 from tests.data.make_golden import FACTS, GOLDEN

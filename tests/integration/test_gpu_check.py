@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 import torch
 
-from bench.measure.nvml import NvmlGpu, NvmlMig, NvmlReport
-from bench.run.trial_file import TrialFile
+from bench.launch.trial_file import TrialFile
 from bench.sweep.expand import MachineFacts
+from bench.telemetry.nvml import NvmlGpu, NvmlMig, NvmlReport
 from benchmarks.gpu_check import checks, inside, telemetry_checks
 from benchmarks.gpu_check.lab import Lab, Results
 from benchmarks.gpu_check.outcome import Finding

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from bench.run import rank_process
-from bench.run.ending import LADDER
-from bench.run.heartbeat import Beat, read_beat
-from bench.run.launch import Launcher
-from bench.run.process_table import is_stopped, with_token
+from bench.launch import rank_process
+from bench.launch.heartbeat import Beat, read_beat
+from bench.launch.kill_ladder import LADDER
+from bench.launch.launcher import Launcher
+from bench.launch.process_table import is_stopped, with_token
 from tests.integration.conftest import Beats, Brief, stands, stands_alone
 from tests.patience import PATIENCE_S, wait_until
 
@@ -116,7 +116,7 @@ def test_death_of_the_fork_server_is_a_killed_launch_and_the_next_trial_gets_a_n
 
 def test_rank_of_an_unfit_server_is_started_again_by_spawn_and_flagged(lab: Any) -> None:
     """A server that runs threads must not be forked from: the launch goes the slow way, and the row says so."""
-    lab.launcher = Launcher(preload=("bench.run.preload", "tests.unfit_server"))
+    lab.launcher = Launcher(preload=("bench.rank.preload", "tests.unfit_server"))
     sweep = lab.sweep(lambda document: document.update(axes={"micro_batch_size": [2]}))
     lab.run(sweep)
     row = lab.rows().loc[2]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.launch.launcher import Launcher
 from bench.record.fault_points import POINTS, install
-from bench.run.launch import Launcher
 from tests.integration import trivial
 
 SWEEP = trivial.sweep_of({"seed": list(range(10)), "micro_batch_size": [1, 2, 4]})

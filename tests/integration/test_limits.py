@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from bench.errors import StorageError
-from bench.run.process_table import reap_orphans
+from bench.launch.process_table import reap_orphans
 from tests.integration import trivial
 from tests.integration.trivial import SIX_TRIALS, same_results
 from tests.patience import PATIENCE_S, wait_until

@@ -13,7 +13,8 @@ import pytest
 from rich.console import Console
 
 from bench.cli.progress import SweepProgress
-from bench.run import launch, launch_files
+from bench.launch import files as launch_files
+from bench.launch import launcher
 from tests.integration import trivial
 from tests.integration.conftest import Beats, Brief, stands
 from tests.patience import PATIENCE_S
@@ -57,7 +58,7 @@ def test_port_and_address_in_the_environment_are_not_inherited(lab: Any, monkeyp
         taken.listen()
         monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
         monkeypatch.setenv("MASTER_PORT", str(taken.getsockname()[1]))
-        lab.launcher = launch.Launcher()
+        lab.launcher = launcher.Launcher()
         lab.run(lab.sweep(lambda document: document.update(axes={"micro_batch_size": [1]}), world_size=2))
     assert lab.rows()["outcome"].tolist() == ["ok"]
 
@@ -129,7 +130,7 @@ def test_clock_that_is_set_during_a_launch_is_flagged_and_moves_no_duration(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F28: durations are monotonic; the wall clock is for labels."""
-    from bench.run import recorded_launches
+    from bench.drive import recorded_launches
 
     jumps = iter([0.0, 3600.0])
     monkeypatch.setattr(recorded_launches, "_clocks", lambda: next(jumps))

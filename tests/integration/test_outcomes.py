@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.run import rank_process
-from bench.run.driver import run_sweep
-from bench.run.launch import Launcher
+from bench.drive.driver import run_sweep
+from bench.launch import rank_process
+from bench.launch.launcher import Launcher
 from tests.integration.conftest import CPU, Brief, Silent, stands
 from tests.integration.trivial import PATIENT
 
@@ -83,7 +83,7 @@ def test_sys_exit_of_a_trial_is_its_error(lab: Any) -> None:
 
 def run_without_worker(folder: str, rank: int, parent: int) -> None:
     """Be a rank whose work cannot be imported."""
-    sys.modules["bench.run.worker"] = None  # type: ignore[assignment]
+    sys.modules["bench.rank.worker"] = None  # type: ignore[assignment]
     rank_process.run(folder, rank, parent)
 
 
@@ -94,7 +94,7 @@ def test_error_at_import_is_failed_with_its_last_words(lab: Any) -> None:
     row = lab.rows().loc[1]
     assert (row["outcome"], row["failing_rank"], row["exit_code"]) == ("failed", 0, 1)
     assert "left early" in row["reason"]
-    assert "ModuleNotFoundError: import of bench.run.worker halted" in row["reason"]
+    assert "ModuleNotFoundError: import of bench.rank.worker halted" in row["reason"]
 
 
 def test_memory_limit_of_the_process_is_oom_on_a_cpu(lab: Any) -> None:

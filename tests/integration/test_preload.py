@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.run.launch import Launcher
+from bench.launch.launcher import Launcher
 from tests import rank_that_lists_modules
 
 pytestmark = [pytest.mark.slow, pytest.mark.ddp]

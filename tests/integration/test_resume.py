@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from bench.drive.lock import hold
 from bench.errors import BenchError, LockedError
-from bench.run.lock import hold
 from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
@@ -115,7 +115,7 @@ def test_interrupted_sweep_keeps_what_is_finished_says_so_and_resumes(
     sweep = lab.sweep()
     faults = tmp_path / "own-faults"
     # The order of launches is fixed: the second to run sleeps until the signal comes.
-    from bench.run.schedule import owed_launches
+    from bench.drive.schedule import owed_launches
 
     second = owed_launches(lab.trials(sweep), 1, [])[1].trial
     faults.write_text(f"{second.trial_id}/update:1:sleep")

@@ -15,14 +15,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from bench.drive.driver import SweepInterrupted
+from bench.drive.folder import set_folder_aside
+from bench.drive.lock import FolderLock, hold
 from bench.errors import BenchError, LockedError, StorageError
+from bench.launch.launcher import LaunchEnd
+from bench.launch.watchdog import LaunchLimits
 from bench.record.fault_points import POINTS, install
 from bench.record.journal import encode_line, read_journal
-from bench.run.driver import SweepInterrupted
-from bench.run.folder import set_folder_aside
-from bench.run.launch import LaunchEnd
-from bench.run.lock import FolderLock, hold
-from bench.run.watchdog import LaunchLimits
 from tests.integration import trivial
 from tests.patience import PATIENCE_S, wait_until
 from tests.requirements import require

@@ -15,14 +15,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.measure import nvml
-from bench.measure.nvml_watch import GpuWatch
-from bench.run import recorded_launches
-from bench.run.driver import SweepInterrupted, run_sweep
-from bench.run.interrupts import Interrupts
-from bench.run.launch import LaunchEnd
-from bench.run.telemetry import LaunchWatch, Telemetry
+from bench.drive import recorded_launches
+from bench.drive.driver import SweepInterrupted, run_sweep
+from bench.drive.telemetry import LaunchWatch, Telemetry
+from bench.launch.interrupts import Interrupts
+from bench.launch.launcher import LaunchEnd
 from bench.sweep.expand import MachineFacts
+from bench.telemetry import nvml
+from bench.telemetry.watch import GpuWatch
 from tests.fake_nvml import GIB, OWN_PID, FakeGpu, FakeNvml
 from tests.integration import trivial
 from tests.patience import HANG_S, PATIENCE_S, wait_until

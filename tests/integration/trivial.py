@@ -21,16 +21,16 @@ from typing import Any
 
 import pandas as pd
 
+from bench.drive.driver import SweepInterrupted, SweepSummary, run_sweep
+from bench.drive.history import History
+from bench.launch import rank_process
+from bench.launch.interrupts import Interrupts
+from bench.launch.launcher import LaunchEnd, Launcher
+from bench.launch.outcome import RankEnd
+from bench.launch.watchdog import Stopped
 from bench.record.fault_points import install, reach
 from bench.record.journal import read_journal
-from bench.run import rank_process
-from bench.run.driver import SweepInterrupted, SweepSummary, run_sweep
-from bench.run.history import History
-from bench.run.interrupts import Interrupts
-from bench.run.launch import LaunchEnd, Launcher
-from bench.run.outcome import RankEnd
-from bench.run.paths import LaunchPaths
-from bench.run.watchdog import Stopped
+from bench.record.paths import LaunchPaths
 from bench.sweep.check import check_document
 from bench.sweep.expand import MachineFacts
 from bench.sweep.trial import Sweep

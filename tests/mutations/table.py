@@ -34,7 +34,7 @@ class Mutation:
 OUTCOMES = "integration/test_outcomes.py::"
 FAULT_ROW = OUTCOMES + "test_fault_becomes_a_row_with_outcome_and_phase_and_the_sweep_goes_on"
 OUT_OF_MEMORY = (
-    "unit/run/test_out_of_memory.py::test_error_is_out_of_memory_by_class_first_and_then_by_a_short_list_of_messages"
+    "unit/rank/test_out_of_memory.py::test_error_is_out_of_memory_by_class_first_and_then_by_a_short_list_of_messages"
 )
 HANGS = "integration/test_hangs.py::"
 STORAGE = "integration/test_storage.py::"
@@ -51,7 +51,7 @@ MUTATIONS = (
     Mutation(
         "F1",
         "torch's own error of that name counts as any other",
-        "run/out_of_memory.py",
+        "rank/out_of_memory.py",
         "    if _OOM_CLASSES.intersection(class_names):\n        return",
         "    if False:\n        return",
         (OUT_OF_MEMORY,),
@@ -59,7 +59,7 @@ MUTATIONS = (
     Mutation(
         "F1",
         "what CUDA and its libraries say of memory is not read",
-        "run/out_of_memory.py",
+        "rank/out_of_memory.py",
         "    if any(pattern.search(text) for pattern in _DEVICE_OOM_TEXTS)",
         "    if False and any(pattern.search(text) for pattern in _DEVICE_OOM_TEXTS)",
         (OUT_OF_MEMORY,),
@@ -67,7 +67,7 @@ MUTATIONS = (
     Mutation(
         "F1",
         "what the kernel refuses is no lack of memory",
-        "run/out_of_memory.py",
+        "rank/out_of_memory.py",
         'return "oom" if device == "cpu" else "oom_host"',
         'return "failed"',
         (OUTCOMES + "test_memory_limit_of_the_process_is_oom_on_a_cpu",),
@@ -75,7 +75,7 @@ MUTATIONS = (
     Mutation(
         "F2",
         "a rank that a signal ended has merely left",
-        "run/outcome.py",
+        "launch/outcome.py",
         "    if killed:\n",
         "    if False:\n",
         (OUTCOMES + "test_killed_launch_names_the_signal_and_the_micro_batch",),
@@ -83,15 +83,15 @@ MUTATIONS = (
     Mutation(
         "F2",
         "the kernel's killer is met as often as any failure",
-        "run/schedule.py",
+        "drive/schedule.py",
         "_ATTEMPTS_AFTER_SIGKILL = 2",
         "_ATTEMPTS_AFTER_SIGKILL = 3",
-        ("unit/run/test_schedule.py::test_launch_that_was_killed_by_the_kernel_is_retried_once_at_most",),
+        ("unit/drive/test_schedule.py::test_launch_that_was_killed_by_the_kernel_is_retried_once_at_most",),
     ),
     Mutation(
         "F3",
         "the rank whose connection broke is the cause",
-        "run/outcome.py",
+        "launch/outcome.py",
         "    causes = [end for end in told if not _is_secondary(end)]",
         "    causes = sorted(told, key=lambda end: end.rank)[:1]",
         (OUTCOMES + "test_oom_on_one_rank_names_that_rank_and_ends_the_other",),
@@ -99,7 +99,7 @@ MUTATIONS = (
     Mutation(
         "F3",
         "peers of a rank that ended badly are waited for",
-        "run/under_way.py",
+        "launch/under_way.py",
         "if now_s - bad_since > _PEER_GRACE_S:",
         "if now_s - bad_since > 600 * _PEER_GRACE_S:",
         (HANGS + "test_peer_of_a_failed_rank_is_not_waited_for",),
@@ -107,7 +107,7 @@ MUTATIONS = (
     Mutation(
         "F4",
         "the peer that complained is the cause",
-        "run/outcome.py",
+        "launch/outcome.py",
         '_SECONDARY = re.compile(r"Connection',
         '_SECONDARY = re.compile(r"Xonnection',
         (OUTCOMES + "test_killed_rank_of_two_is_named_and_its_peer_ended",),
@@ -115,7 +115,7 @@ MUTATIONS = (
     Mutation(
         "F5",
         "nobody looks whether the server died",
-        "run/launch.py",
+        "launch/launcher.py",
         "if launch.stopped is None and _died(servers, launch.processes):",
         "if False and _died(servers, launch.processes):",
         (HANGS + "test_death_of_the_fork_server_is_a_killed_launch_and_the_next_trial_gets_a_new_server",),
@@ -123,7 +123,7 @@ MUTATIONS = (
     Mutation(
         "F6",
         "processes outlive their parent",
-        "run/process.py",
+        "launch/process.py",
         "    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
         "",
         (
@@ -134,7 +134,7 @@ MUTATIONS = (
     Mutation(
         "F6",
         "a launch that a dead driver left is not settled",
-        "run/recording.py",
+        "drive/recording.py",
         "        for record in self.history.abandoned():\n",
         "        for record in ():\n",
         (KILLS + "test_sweep_killed_at_each_visit_of_a_point_ends_as_if_undisturbed",),
@@ -142,15 +142,15 @@ MUTATIONS = (
     Mutation(
         "F7",
         "no rank is ever called silent",
-        "run/watchdog.py",
+        "launch/watchdog.py",
         "        if not silent:\n",
         "        if True:\n",
-        ("unit/run/test_watchdog.py::test_silence_is_a_hang_of_the_rank_that_got_least_far",),
+        ("unit/launch/test_watchdog.py::test_silence_is_a_hang_of_the_rank_that_got_least_far",),
     ),
     Mutation(
         "F7",
         "a hanging rank is not asked where it is",
-        "run/under_way.py",
+        "launch/under_way.py",
         "            dump_stacks(alive)\n",
         "",
         (HANGS + "test_rank_without_progress_is_a_hang_of_that_rank_and_its_stack_is_kept[sleep]",),
@@ -158,7 +158,7 @@ MUTATIONS = (
     Mutation(
         "F8",
         "what a rank prints is a sign of life",
-        "run/under_way.py",
+        "launch/under_way.py",
         "return {rank: read_beat(self.paths.heartbeat(rank)) for rank in ranks}",
         "return {\n"
         "            rank: beat and type(beat)(**{**vars(beat), 'monotonic_s': printed_s})\n"
@@ -170,15 +170,15 @@ MUTATIONS = (
     Mutation(
         "F9",
         "the ladder has no SIGKILL",
-        "run/ending.py",
+        "launch/kill_ladder.py",
         "(signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))",
         "(signal.SIGTERM, 5.0))",
-        ("unit/run/test_ending.py::test_process_deaf_to_all_but_sigkill_is_ended_and_reaped",),
+        ("unit/launch/test_kill_ladder.py::test_process_deaf_to_all_but_sigkill_is_ended_and_reaped",),
     ),
     Mutation(
         "F10",
         "a rank that left without a word is no cause",
-        "run/outcome.py",
+        "launch/outcome.py",
         "    silent = [end for end in by_themselves if end.document is None]\n",
         "    silent: list[RankEnd] = []\n",
         (OUTCOMES + "test_rank_that_leaves_early_is_named_not_its_peer",),
@@ -186,7 +186,7 @@ MUTATIONS = (
     Mutation(
         "F11",
         "class and text of an error are not kept",
-        "run/worker.py",
+        "rank/worker.py",
         "        document |= _describe(error, device, heartbeat)\n",
         '        document |= {"outcome": "failed", "reason": "failed", "phase": heartbeat.phase}\n',
         (OUTCOMES + "test_error_is_kept_with_class_text_and_traceback_of_every_rank[forward:3]",),
@@ -194,7 +194,7 @@ MUTATIONS = (
     Mutation(
         "F11",
         "what a rank printed last is not read",
-        "run/outcome.py",
+        "launch/outcome.py",
         'said = f"; it last said: {end.last_line}" if end.last_line else ""',
         'said = ""',
         (OUTCOMES + "test_error_at_import_is_failed_with_its_last_words",),
@@ -202,23 +202,23 @@ MUTATIONS = (
     Mutation(
         "F12",
         "exit 0 alone is ok",
-        "run/outcome.py",
+        "launch/outcome.py",
         "unfinished = [end for end in ends if end.document is None or end.exit_code != 0]",
         "unfinished = [end for end in ends if end.exit_code != 0]",
-        ("unit/run/test_outcome.py::test_ok_needs_exit_zero_and_a_result_of_every_rank",),
+        ("unit/launch/test_outcome.py::test_ok_needs_exit_zero_and_a_result_of_every_rank",),
     ),
     Mutation(
         "F12",
         "a result alone is ok",
-        "run/outcome.py",
+        "launch/outcome.py",
         "unfinished = [end for end in ends if end.document is None or end.exit_code != 0]",
         "unfinished = [end for end in ends if end.document is None]",
-        ("unit/run/test_outcome.py::test_ok_needs_exit_zero_and_a_result_of_every_rank",),
+        ("unit/launch/test_outcome.py::test_ok_needs_exit_zero_and_a_result_of_every_rank",),
     ),
     Mutation(
         "F12",
         "sys.exit of a trial is not an error",
-        "run/worker.py",
+        "rank/worker.py",
         "    except BaseException as error:  # user code",
         "    except Exception as error:  # user code",
         (OUTCOMES + "test_sys_exit_of_a_trial_is_its_error",),
@@ -226,32 +226,32 @@ MUTATIONS = (
     Mutation(
         "F13",
         "any loss will do",
-        "run/rank_columns.py",
+        "rank/columns.py",
         "loss is not None and not math.isfinite(loss)",
         "loss is not None and False",
-        ("unit/run/test_protocol.py::test_loss_that_is_not_finite_makes_the_launch_invalid",),
+        ("unit/rank/test_protocol.py::test_loss_that_is_not_finite_makes_the_launch_invalid",),
     ),
     Mutation(
         "F14",
         "skipped updates count as applied",
-        "run/rank_columns.py",
+        "rank/columns.py",
         '"updates_applied": sum(sample.result == "applied" for sample in samples)',
         '"updates_applied": len(samples)',
-        ("unit/run/test_protocol.py::test_skips_in_the_timed_part_are_counted_apart",),
+        ("unit/rank/test_protocol.py::test_skips_in_the_timed_part_are_counted_apart",),
     ),
     Mutation(
         "F14",
         "a timed part of nothing but skips is ok",
-        "run/rank_columns.py",
+        "rank/columns.py",
         '    if samples and not any(sample.result == "applied" for sample in samples):\n',
         "    if False:\n",
-        ("unit/run/test_protocol.py::test_timed_part_without_an_applied_update_makes_the_launch_invalid",),
+        ("unit/rank/test_protocol.py::test_timed_part_without_an_applied_update_makes_the_launch_invalid",),
     ),
     # Signals to the driver
     Mutation(
         "F15",
         "Ctrl-C ends the driver where it stands",
-        "run/interrupts.py",
+        "launch/interrupts.py",
         "_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)",
         "_ENDING = (signal.SIGTERM, signal.SIGHUP)",
         (RESUME + "test_interrupted_sweep_keeps_what_is_finished_says_so_and_resumes",),
@@ -259,7 +259,7 @@ MUTATIONS = (
     Mutation(
         "F15",
         "a second Ctrl-C waits as the first",
-        "run/interrupts.py",
+        "launch/interrupts.py",
         "            self.hurry = True\n",
         "            pass\n",
         (HANGS + "test_second_ctrl_c_ends_at_once_with_a_deaf_rank",),
@@ -267,7 +267,7 @@ MUTATIONS = (
     Mutation(
         "F16",
         "SIGTERM ends the driver where it stands",
-        "run/interrupts.py",
+        "launch/interrupts.py",
         "_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)",
         "_ENDING = (signal.SIGINT, signal.SIGHUP)",
         (RESUME + "test_interrupted_sweep_keeps_what_is_finished_says_so_and_resumes",),
@@ -275,15 +275,15 @@ MUTATIONS = (
     Mutation(
         "F16",
         "SIGHUP ends a sweep under nohup",
-        "run/interrupts.py",
+        "launch/interrupts.py",
         "            if signal.getsignal(number) is not signal.SIG_IGN:\n",
         "            if True:\n",
-        ("unit/run/test_interrupts.py::test_signal_that_was_ignored_from_the_start_stays_ignored",),
+        ("unit/launch/test_interrupts.py::test_signal_that_was_ignored_from_the_start_stays_ignored",),
     ),
     Mutation(
         "F17",
         "ranks go on while the driver is stopped",
-        "run/under_way.py",
+        "launch/under_way.py",
         "            signal_group(process, signal.SIGSTOP)\n",
         "            pass\n",
         (HANGS + "test_ctrl_z_stops_the_ranks_too_and_the_row_says_so",),
@@ -291,16 +291,16 @@ MUTATIONS = (
     Mutation(
         "F17",
         "the pause counts for the limits",
-        "run/watchdog.py",
+        "launch/watchdog.py",
         "        self._excused_s += seconds\n",
         "",
-        ("unit/run/test_watchdog.py::test_time_in_which_everything_was_stopped_counts_for_no_limit",),
+        ("unit/launch/test_watchdog.py::test_time_in_which_everything_was_stopped_counts_for_no_limit",),
     ),
     # The record
     Mutation(
         "F18",
         "a line names parts that are not there",
-        "run/recording.py",
+        "drive/recording.py",
         "        part = write_part(self._paths.folder, row, updates)\n",
         "        part = write_part(self._paths.folder, row, updates)\n"
         "        for name in (part.part, part.updates_part):\n"
@@ -310,7 +310,7 @@ MUTATIONS = (
     Mutation(
         "F18",
         "a launch that ended is still said to run",
-        "run/history.py",
+        "drive/history.py",
         "                self._running.pop(_attempt_of(record), None)\n",
         "",
         (KILLS + "test_sweep_killed_at_each_visit_of_a_point_ends_as_if_undisturbed[journal.fsync]",),
@@ -318,7 +318,7 @@ MUTATIONS = (
     Mutation(
         "F18",
         "a killed driver's lease without content refuses its successor",
-        "run/lock.py",
+        "drive/lock.py",
         "is None and _age_s(path) < _UNWRITTEN_S:\n            time.sleep(0.1)",
         "is None and _age_s(path) < _UNWRITTEN_S:\n            raise _locked(path, None)",
         (SYSCALLS + "test_driver_disturbed_at_each_call_ends_as_if_undisturbed[killed]",),
@@ -354,7 +354,7 @@ MUTATIONS = (
     Mutation(
         "F20",
         "a resume does not look at the parts",
-        "run/recording.py",
+        "drive/recording.py",
         "                verify_part(self._paths.folder, PartInfo.from_journal(launch))\n",
         "                pass\n",
         (DAMAGE + "test_truncated_part_is_named_and_its_launch_runs_again",),
@@ -379,7 +379,7 @@ MUTATIONS = (
     Mutation(
         "F24",
         "the lease grows old during a long launch",
-        "run/recorded_launches.py",
+        "drive/recorded_launches.py",
         "        self._record.renew_lock()\n",
         "",
         (STORAGE + "test_folder_is_kept_while_a_launch_is_waited_for",),
@@ -387,18 +387,18 @@ MUTATIONS = (
     Mutation(
         "F20",
         "what a retry had replaced comes back",
-        "run/history.py",
+        "drive/history.py",
         "return launches[-1] if launches and key not in self._lost else None",
         "return launches[-1] if launches else None",
-        ("unit/run/test_history.py::test_damaged_part_takes_its_launch_out_and_its_number_stays_used",),
+        ("unit/drive/test_history.py::test_damaged_part_takes_its_launch_out_and_its_number_stays_used",),
     ),
     Mutation(
         "F20",
         "kept proofs are not checked",
-        "run/proofs.py",
+        "drive/proofs.py",
         'if not is_ours or document["sha256"] != _digest(known):',
         "if not is_ours:",
-        ("unit/run/test_proofs.py::test_no_flipped_bit_of_kept_proofs_becomes_a_column",),
+        ("unit/drive/test_proofs.py::test_no_flipped_bit_of_kept_proofs_becomes_a_column",),
     ),
     Mutation(
         "F21",
@@ -411,7 +411,7 @@ MUTATIONS = (
     Mutation(
         "F21",
         "a rank without room has failed",
-        "run/recording.py",
+        "drive/recording.py",
         "    _refuse_full_disk(end)\n",
         "",
         (STORAGE + "test_rank_that_could_not_write_says_nothing_about_its_trial",),
@@ -459,7 +459,7 @@ MUTATIONS = (
     Mutation(
         "F23",
         "the folder is made again where it was",
-        "run/lock.py",
+        "drive/lock.py",
         "        if not self._path.parent.is_dir():\n",
         "        if False:\n",
         (STORAGE + "test_folder_that_vanishes_ends_the_sweep_and_is_not_made_anew",),
@@ -467,7 +467,7 @@ MUTATIONS = (
     Mutation(
         "F23",
         "a folder that cannot be written is found out by a traceback",
-        "run/lock.py",
+        "drive/lock.py",
         "OSError as error:\n        raise _not_writable(path, error) from error\n    try:\n        _flock",
         "ZeroDivisionError as error:\n        raise _not_writable(path, error) from error\n    try:\n        _flock",
         (STORAGE + "test_folder_that_cannot_be_written_is_refused_before_the_first_launch",),
@@ -475,81 +475,81 @@ MUTATIONS = (
     Mutation(
         "F24",
         "nobody is refused",
-        "run/lock.py",
+        "drive/lock.py",
         "_flock(descriptor, path, lease_path)\n        lease = _new_lease()\n        _take(lease_path, lease)\n",
         "lease = _new_lease()\n        lease_path.write_text(json.dumps(asdict(lease)))\n",
-        ("unit/run/test_lock.py::test_second_holder_is_refused_by_name_and_the_first_is_not_harmed",),
+        ("unit/drive/test_lock.py::test_second_holder_is_refused_by_name_and_the_first_is_not_harmed",),
     ),
     Mutation(
         "F24",
         "nobody is refused, and a folder that somebody else took over is written on",
-        "run/lock.py",
+        "drive/lock.py",
         "_flock(descriptor, path, lease_path)\n        lease = _new_lease()\n        _take(lease_path, lease)\n",
         "lease = _new_lease()\n        lease_path.write_text(json.dumps(asdict(lease)))\n",
         (STORAGE + "test_of_twenty_sweeps_at_once_exactly_one_runs",),
-        (("run/lock.py", "        if _read(self._path) != self._lease:\n", "        if False:\n"),),
+        (("drive/lock.py", "        if _read(self._path) != self._lease:\n", "        if False:\n"),),
     ),
     Mutation(
         "F24",
         "a folder that somebody else took over is written on",
-        "run/lock.py",
+        "drive/lock.py",
         "        if _read(self._path) != self._lease:\n",
         "        if False:\n",
-        ("unit/run/test_lock.py::test_holder_that_was_taken_over_writes_no_more",),
+        ("unit/drive/test_lock.py::test_holder_that_was_taken_over_writes_no_more",),
     ),
     Mutation(
         "F25",
         "a lease holds whoever made it",
-        "run/lock.py",
+        "drive/lock.py",
         "    return is_alive(ProcessId(lease.pid, lease.start_ticks, lease.boot_id))\n",
         "    return True\n",
-        ("unit/run/test_lock.py::test_lease_of_the_dead_is_taken_over",),
+        ("unit/drive/test_lock.py::test_lease_of_the_dead_is_taken_over",),
     ),
     Mutation(
         "F25",
         "a number that was given again is the same process",
-        "run/process_table.py",
+        "launch/process_table.py",
         'return fields[0] != "Z" and process.start_ticks in (None, int(fields[19]))',
         'return fields[0] != "Z"',
-        ("unit/run/test_lock.py::test_lease_of_the_dead_is_taken_over",),
+        ("unit/drive/test_lock.py::test_lease_of_the_dead_is_taken_over",),
     ),
     Mutation(
         "F25",
         "a process of an earlier boot may live",
-        "run/process_table.py",
+        "launch/process_table.py",
         "if process.boot_id != boot_id() or not fields:",
         "if not fields:",
-        ("unit/run/test_lock.py::test_lease_of_the_dead_is_taken_over",),
+        ("unit/drive/test_lock.py::test_lease_of_the_dead_is_taken_over",),
     ),
     # The machine
     Mutation(
         "F26",
         "missing bindings end the sweep",
-        "measure/nvml.py",
+        "telemetry/nvml.py",
         'except ImportError:\n        return NvmlReport(problem="the Python package nvidia-ml-py is not installed")\n',
         "except ZeroDivisionError:\n        raise\n",
-        ("unit/measure/test_nvml.py::test_missing_bindings_are_said",),
+        ("unit/telemetry/test_nvml.py::test_missing_bindings_are_said",),
     ),
     Mutation(
         "F26",
         "a library that hangs is waited for",
-        "measure/time_limit.py",
+        "telemetry/time_limit.py",
         "self._answers.get(timeout=limit_s)",
         "self._answers.get()",
-        ("unit/measure/test_nvml.py::test_library_that_hangs_is_given_up",),
+        ("unit/telemetry/test_nvml.py::test_library_that_hangs_is_given_up",),
     ),
     Mutation(
         "F27",
         "a GPU that is not there is looked for later",
-        "run/environment.py",
+        "machine/environment.py",
         "    if fault is not None:\n        raise EnvironmentFault(fault)\n",
         "",
-        ("unit/run/test_environment.py::test_cuda_without_a_gpu_says_why",),
+        ("unit/machine/test_environment.py::test_cuda_without_a_gpu_says_why",),
     ),
     Mutation(
         "F28",
         "nobody compares the clocks",
-        "run/recorded_launches.py",
+        "drive/recorded_launches.py",
         "        if abs(_clocks() - clocks) > _CLOCK_STEP_S:\n",
         "        if False:\n",
         (NUISANCES + "test_clock_that_is_set_during_a_launch_is_flagged_and_moves_no_duration",),
@@ -557,7 +557,7 @@ MUTATIONS = (
     Mutation(
         "F28",
         "a duration comes from the wall clock",
-        "run/launch.py",
+        "launch/launcher.py",
         "        started_s = time.monotonic()\n",
         "        started_s = time.time() - time.time() + time.monotonic()\n",
         ("rules/test_reliability.py::test_no_duration_comes_from_the_wall_clock",),
@@ -565,7 +565,7 @@ MUTATIONS = (
     Mutation(
         "F29",
         "ranks meet where the environment says",
-        "run/ranks.py",
+        "rank/ranks.py",
         "            store=dist.FileStore(str(rendezvous.absolute()), world_size),  # type: ignore[attr-defined]\n",
         "",
         (NUISANCES + "test_port_and_address_in_the_environment_are_not_inherited",),
@@ -573,18 +573,18 @@ MUTATIONS = (
     Mutation(
         "F29",
         "there is no start limit",
-        "run/watchdog.py",
+        "launch/watchdog.py",
         "            if elapsed_s > limits.start_s:\n",
         "            if False:\n",
         (
             NUISANCES + "test_rank_whose_peer_never_joins_times_out_at_the_start",
-            "unit/run/test_watchdog.py::test_start_limit_holds_until_every_rank_ended_an_update",
+            "unit/launch/test_watchdog.py::test_start_limit_holds_until_every_rank_ended_an_update",
         ),
     ),
     Mutation(
         "F30",
         "rows of other conditions are mixed",
-        "run/folder.py",
+        "drive/folder.py",
         "    if differing:\n",
         "    if False:\n",
         (STORAGE + "test_changed_measure_is_refused_with_the_differing_key_and_changed_limits_are_not",),
@@ -592,7 +592,7 @@ MUTATIONS = (
     Mutation(
         "F30",
         "a running sweep loses its folder to --fresh",
-        "run/folder.py",
+        "drive/folder.py",
         "    with hold(SweepPaths(folder).lock):\n        stamp",
         "    if True:\n        stamp",
         (STORAGE + "test_fresh_does_not_take_a_folder_from_a_running_sweep",),
@@ -608,7 +608,7 @@ MUTATIONS = (
     Mutation(
         "F31",
         "a newer folder is written to",
-        "run/folder.py",
+        "drive/folder.py",
         '    if old["schema_version"] > SCHEMA_VERSION:\n',
         "    if False:\n",
         (
@@ -627,7 +627,7 @@ MUTATIONS = (
     Mutation(
         "F32",
         "a log grows without end",
-        "run/under_way.py",
+        "launch/under_way.py",
         "                cap_log(self.paths.rank_log(rank))\n",
         "                pass\n",
         (NUISANCES + "test_log_without_end_is_cut_back_to_its_cap",),
@@ -651,7 +651,7 @@ MUTATIONS = (
     Mutation(
         "F33",
         "a lack of processes is a traceback",
-        "run/start_guards.py",
+        "launch/start_guards.py",
         "        elif number in (errno.EAGAIN, errno.ENOMEM):\n",
         "        elif number in (errno.ENOMEM,):\n",
         (LIMITS + "test_without_a_process_left_the_limit_is_named_whatever_could_not_start",),
@@ -659,7 +659,7 @@ MUTATIONS = (
     Mutation(
         "F33",
         "a lack of threads is a traceback",
-        "measure/time_limit.py",
+        "telemetry/time_limit.py",
         "        except RuntimeError as error:\n",
         "        except ZeroDivisionError as error:\n",
         (LIMITS + "test_without_a_process_left_the_limit_is_named_whatever_could_not_start",),
@@ -667,7 +667,7 @@ MUTATIONS = (
     Mutation(
         "F33",
         "a lack of file descriptors is a traceback",
-        "run/start_guards.py",
+        "launch/start_guards.py",
         "        if number in (errno.EMFILE, errno.ENFILE):\n",
         "        if number in (errno.ENFILE,):\n",
         (LIMITS + "test_without_a_file_descriptor_left_the_limit_is_named",),
@@ -683,15 +683,15 @@ MUTATIONS = (
     Mutation(
         "F34",
         "memory that is not back is not waited for",
-        "run/gpu_release.py",
+        "launch/gpu_release.py",
         "        if not left:\n",
         "        if True:\n",
-        ("unit/run/test_gpu_release.py::test_memory_that_stays_stops_the_sweep_and_names_process_and_gpu",),
+        ("unit/launch/test_gpu_release.py::test_memory_that_stays_stops_the_sweep_and_names_process_and_gpu",),
     ),
     Mutation(
         "F35",
         "what a rank left is not ended with its launch",
-        "run/launch.py",
+        "launch/launcher.py",
         "        kill_with_token(self.token, servers, among=descendants(os.getpid()))\n",
         "",
         (HANGS + "test_what_a_rank_left_in_a_session_of_its_own_is_ended_with_its_launch",),
@@ -699,7 +699,7 @@ MUTATIONS = (
     Mutation(
         "F35",
         "what a dead driver's rank left is not ended by the next sweep",
-        "run/recording.py",
+        "drive/recording.py",
         '            killed = kill_with_token(record["token"])\n',
         "            killed: list[int] = []\n",
         (HANGS + "test_stragglers_of_a_killed_driver_are_ended_by_the_next_sweep",),
@@ -707,7 +707,7 @@ MUTATIONS = (
     Mutation(
         "F36",
         "a disturbed launch is not run again",
-        "run/schedule.py",
+        "drive/schedule.py",
         "_ATTEMPTS_WHEN_SHARED = 2",
         "_ATTEMPTS_WHEN_SHARED = 1",
         (NUISANCES + "test_launch_during_which_others_used_the_gpu_is_run_once_more",),
@@ -715,7 +715,7 @@ MUTATIONS = (
     Mutation(
         "F36",
         "an out-of-memory error beside somebody else is final",
-        "run/schedule.py",
+        "drive/schedule.py",
         '_DISTURBED = frozenset({"ok", "oom"})',
         '_DISTURBED = frozenset({"ok"})',
         ("integration/test_search_by_rows.py::test_out_of_memory_beside_somebody_else_is_tried_once_more",),
@@ -723,15 +723,15 @@ MUTATIONS = (
     Mutation(
         "F36",
         "a disturbed launch teaches about memory",
-        "run/pruning.py",
+        "drive/pruning.py",
         '        if "gpu_shared" in launch.get("flags", ()):\n            return\n',
         "",
-        ("unit/run/test_pruning.py::test_error_while_others_used_the_gpu_teaches_nothing",),
+        ("unit/drive/test_pruning.py::test_error_while_others_used_the_gpu_teaches_nothing",),
     ),
     Mutation(
         "F37",
         "ranks meet at an address made of the folder's name",
-        "run/ranks.py",
+        "rank/ranks.py",
         "            store=dist.FileStore(str(rendezvous.absolute()), world_size),  # type: ignore[attr-defined]\n",
         '            init_method=f"file://{rendezvous}",\n',
         (OUTCOMES + "test_ranks_meet_in_a_folder_with_a_relative_and_odd_name",),
@@ -739,7 +739,7 @@ MUTATIONS = (
     Mutation(
         "F38",
         "what fails again is run again at once",
-        "run/driver.py",
+        "drive/driver.py",
         "            retry_failed = False  # what fails again is left to the next run: a sweep never loops\n",
         "",
         (STORAGE + "test_trial_that_fails_every_time_is_not_run_for_ever",),
@@ -747,7 +747,7 @@ MUTATIONS = (
     Mutation(
         "F38",
         "there is no last attempt",
-        "run/schedule.py",
+        "drive/schedule.py",
         "ATTEMPTS_AT_MOST = 3\n",
         "ATTEMPTS_AT_MOST = 1000\n",
         (STORAGE + "test_trial_that_fails_every_time_is_not_run_for_ever",),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench.record.columns import COLUMNS
-from bench.record.columns_updates import UPDATE_COLUMNS
+from bench.record.columns.updates import UPDATE_COLUMNS
 from bench.record.docs import docs_text
 
 DOC = Path(__file__).parents[2] / "docs" / "columns.md"

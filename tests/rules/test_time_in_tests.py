@@ -17,7 +17,7 @@ EXCEPTIONS = {
     "patience.py": "the one place",
     "unit/check/test_prove.py": "hands the product a deadline, from PATIENCE_S",
     "checked.py": "hands the product a deadline, from PATIENCE_S",
-    "unit/run/test_lock.py": "sets the clock on; waits for nothing",
+    "unit/drive/test_lock.py": "sets the clock on; waits for nothing",
     "conftest.py": "the one profile",
     "integration/conftest.py": "compares how long ranks have stood still, which grows for ever",
     "integration/test_hangs.py": "compares how long ranks have stood still, which grows for ever",

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.measure.nvml_watch import GpuWatch
-from bench.measure.telemetry import GpuTrack
+from bench.telemetry.samples import GpuTrack
+from bench.telemetry.watch import GpuWatch
 from benchmarks.bare_loop import FULL_ROWS_UPDATE, rows_of_updates
 from benchmarks.gpu_check.speed_checks import judge_watching, launches_agree, take_turns
 from benchmarks.overhead import UPDATES_BEFORE, Bare, Work, loss_difference, side_by_side

@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from bench.check import native_lines, trial_run
-from bench.check.lines import overall
+from bench.check.exchange.lines import overall
+from bench.check.exchange.request import ProofRequest
 from bench.check.native import NativeStep
 from bench.check.problem import Problem
 from bench.check.prove import prove
-from bench.check.request import ProofRequest
 from tests.checked import (
     VOCAB,
     FunctionalDropout,

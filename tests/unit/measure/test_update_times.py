@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.measure.stopping import precision_of
 from bench.measure.update_times import (
     Law,
     UpdateTime,
@@ -16,6 +15,7 @@ from bench.measure.update_times import (
     precision_of_updates,
     samples_of,
 )
+from bench.statistics.stopping import precision_of
 
 
 def planted(accumulation_steps: int, update_s: float = 0.5, micro_step_s: float = 0.25) -> UpdateTime:

@@ -4,7 +4,7 @@ import pytest
 
 from bench.record.column_types import RULE_WORDS, Column, row_faults, value_fault
 from bench.record.columns import COLUMN_BY_NAME, COLUMNS, UPDATE_COLUMN_BY_NAME
-from bench.record.columns_updates import UPDATE_COLUMNS
+from bench.record.columns.updates import UPDATE_COLUMNS
 
 EVERY = [*COLUMNS, *UPDATE_COLUMNS]
 UNITS = {".*_bytes": "byte", ".*_s": "second", ".*_per_s": "token/second"}

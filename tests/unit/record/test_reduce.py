@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.record.columns import COLUMNS
-from bench.record.columns_updates import UPDATE_COLUMNS
+from bench.record.columns.updates import UPDATE_COLUMNS
 from bench.record.reduce import ReduceError, reduce_ranks
 from tests.strategies import values_of
 

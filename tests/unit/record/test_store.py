@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.errors import StorageError
 from bench.record.columns import COLUMNS, SCHEMA_VERSION
-from bench.record.columns_updates import UPDATE_COLUMNS
+from bench.record.columns.updates import UPDATE_COLUMNS
 from bench.record.digest import table_digest
 from bench.record.parquet_file import _DIGEST_KEY, _SOURCE_KEY
 from bench.record.schema import VERSION_KEY

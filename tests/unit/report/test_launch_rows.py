@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.decide.recommend import Question, recommend
+from bench.decide.recommend_words import recommendation_json
 from bench.errors import BenchError
 from bench.record.parquet_file import table_of_rows
 from bench.record.schema import schema
 from bench.report.configurations import configurations_of
 from bench.report.launch_rows import LaunchRows, column_of, distinct_of, python_values, rows_at
 from bench.report.launches import launches_of
-from bench.report.recommend import Question, recommend
-from bench.report.recommend_words import recommendation_json
 from tests.planted import config, launches
 
 

@@ -1,9 +1,9 @@
 """Names say what each value is, tell configurations apart, and are the same wherever they stand."""
 
 from bench.record.columns import COLUMNS
+from bench.record.config_columns import config_columns
 from bench.report.configurations import configurations_of
 from bench.report.problem import MANNER, PROBLEM
-from bench.run.config_columns import config_columns
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
 from bench.sweep.names import axis_columns, name_of, value_word

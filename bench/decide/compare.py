@@ -1,0 +1,224 @@
+"""Compare candidates with one baseline: speed with its interval, memory in exact bytes, loss curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.decide.loss_curves import Curve, CurveVerdict, LaunchKey, compare_curves, curves_of
+from bench.decide.pair_statistics import PairStatistics, pair_statistics
+from bench.decide.side_by_side import Pauses, rounds_apart
+from bench.decide.verdicts import SpeedVerdict, judge_speeds
+from bench.errors import BenchError
+from bench.report.configurations import Configuration, configurations_of
+from bench.report.machines import differences, why_not_comparable
+from bench.report.points import Row
+from bench.report.throttling import power_cap_warning
+from bench.report.where import parse_condition
+from bench.units import format_seconds
+
+_NOT_COMPARABLE = "throttled_hw"
+"""The flag of a launch whose speed is that of a GPU that protected itself."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Hold one candidate beside the baseline."""
+
+    candidate: Configuration
+    """The candidate."""
+    reason: str | None
+    """Why it is not compared: it did not end well, or is unlike; null when it is compared."""
+    is_refused: bool
+    """Whether it has a speed, but one that must not be compared."""
+    verdict: SpeedVerdict | None
+    """What may be said of its speed; null when it is not compared."""
+    peak_change_bytes: int | None
+    """Peak allocated bytes less the baseline's, worst rank; null when either is unknown or it is not compared."""
+    loss: CurveVerdict | None
+    """Whether its loss curve is the baseline's; null when it is not compared."""
+    statistics: PairStatistics | None
+    """What else its rounds tell; null without an interval."""
+    warnings: tuple[str, ...]
+    """What must be known beside the verdict, such as unlike machines that were compared by force."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Hold a baseline and all its candidates."""
+
+    baseline: Configuration
+    """The configuration the others are compared with."""
+    candidates: tuple[Compared, ...]
+    """Every other configuration, in order of appearance."""
+    is_forced: bool
+    """Whether unlike candidates were compared because the user insisted, and there are such."""
+    warnings: tuple[str, ...] = ()
+    """What must be known of the baseline."""
+
+    @property
+    def unproven(self) -> list[Configuration]:
+        """List what was compared although its accumulation proof failed: it does not train what was asked."""
+        compared = [one.candidate for one in self.candidates if one.verdict is not None]
+        return [one for one in ([self.baseline] if compared else []) + compared if has_failed_proof(one)]
+
+
+def compare(
+    rows: Sequence[Row],
+    baseline: Sequence[str] = (),
+    curves: Mapping[LaunchKey, Curve] | None = None,
+    force: bool = False,
+    unfit_is_answer: bool = False,
+) -> Comparison:
+    """Compare every configuration with the baseline.
+
+    Args:
+        rows: What `load_launches` gave.
+        baseline: Conditions `COLUMN OP VALUE` that exactly one configuration meets; the default is the first one.
+        curves: What `load_curves` gave.
+        force: Compare unlike machines, other work and unequal global batches all the same.
+        unfit_is_answer: Give a comparison without verdicts where the baseline or every candidate does not fit into
+            memory, as when that is what was to be found out.
+
+    Raises:
+        BenchError: There is no baseline, or more than one, or it has no speed, or no candidate may be compared.
+    """
+    configurations = configurations_of(rows)
+    base = _baseline(configurations, baseline, unfit_is_answer)
+    others = [configuration for configuration in configurations if configuration is not base]
+    if not others:
+        raise BenchError(f"nothing to compare: {base.name} is the only configuration.")
+    unlike = {
+        id(other): why_not_comparable(base.row, other.row) + _throttled(base, other) for other in others if other.speeds
+    }
+    judged = [other for other in others if base.speeds and other.speeds and (force or not unlike[id(other)])]
+    if not judged and not (unfit_is_answer and (base.is_unfit or all(other.is_unfit for other in others))):
+        raise BenchError(_nothing_left(base, others, unlike))
+    speeds = judge_speeds(base.speeds, [other.speeds for other in judged]) if judged else []
+    verdicts = dict(zip(map(id, judged), speeds, strict=True))
+    count = sum(verdict.interval is not None for verdict in speeds)
+    base_curves, pauses = curves_of(base.launches, curves or {}), Pauses(rows)
+    candidates = []
+    for other in others:
+        reasons = unlike.get(id(other), [])
+        verdict = verdicts.get(id(other))
+        if verdict is None:
+            reason = "; ".join(reasons) or _why_no_speed(other) or "the baseline does not fit, so there is no ratio"
+            candidates.append(Compared(other, reason, bool(reasons), None, None, None, None, ()))
+            continue
+        loss = compare_curves(base.row, base_curves, other.row, curves_of(other.launches, curves or {}))
+        change = None if None in (base.peak_bytes, other.peak_bytes) else other.peak_bytes - base.peak_bytes  # type: ignore[operator]
+        interval = verdict.interval
+        extra = None if interval is None else pair_statistics(base.speeds, other.speeds, interval, count)
+        warnings = _warnings(base, other, reasons, pauses)
+        candidates.append(Compared(other, None, False, verdict, change, loss, extra, warnings))
+    forced = force and any(unlike[id(other)] for other in judged)
+    return Comparison(base, tuple(candidates), forced, tuple(_own_warnings(base)))
+
+
+def has_failed_proof(one: Configuration) -> bool:
+    """Tell whether the accumulation proof failed in any launch."""
+    return any(launch.get("proof") == "FAIL" for launch in one.launches)
+
+
+def _throttled(base: Configuration, other: Configuration) -> list[str]:
+    """Say which of the two was slowed down by its GPU's protection, so that its speed is not its own."""
+    sides = (("the baseline", base), ("the candidate", other))
+    names = [name for name, side in sides if any(_NOT_COMPARABLE in (row.get("flags") or []) for row in _ok(side))]
+    return [f"flagged {_NOT_COMPARABLE}: {' and '.join(names)}"] if names else []
+
+
+def _ok(one: Configuration) -> list[Row]:
+    return [launch for launch in one.launches if launch["outcome"] == "ok"]
+
+
+def _baseline(
+    configurations: Sequence[Configuration], conditions: Sequence[str], may_be_unfit: bool = False
+) -> Configuration:
+    if not configurations:
+        raise BenchError("nothing to compare: no row meets the conditions.")
+    if not conditions:
+        chosen = configurations[0]
+    else:
+        parsed = [parse_condition(text, "--baseline") for text in conditions]
+        fitting = [one for one in configurations if all(c.mask([one.row.get(c.column)])[0] for c in parsed)]
+        words = " and ".join(conditions)
+        if not fitting:
+            names = _listed([one.name for one in configurations])
+            raise BenchError(f"--baseline {words}: no configuration meets it. There are: {names}.")
+        if len(fitting) > 1:
+            names = _listed([one.name for one in fitting])
+            raise BenchError(
+                f"--baseline {words}: {len(fitting)} configurations meet it ({names}). Add conditions until one does; "
+                f"the option may be repeated, and trial_id tells all apart."
+            )
+        chosen = fitting[0]
+    if not chosen.speeds and not (may_be_unfit and chosen.is_unfit):
+        fault = chosen.fault or "no throughput was measured"
+        raise BenchError(f"the baseline {chosen.name} has no speed ({fault}). Choose another with --baseline.")
+    return chosen
+
+
+def _why_no_speed(one: Configuration) -> str | None:
+    if one.speeds:
+        return None
+    if one.is_unfit:
+        return f"does not fit ({one.fault})"
+    return one.fault or "no throughput was measured"
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    return "; ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _nothing_left(base: Configuration, others: Sequence[Configuration], unlike: Mapping[int, Sequence[str]]) -> str:
+    lines = [f"nothing may be compared with {base.name}:"]
+    reasons: dict[str, list[str]] = {}
+    for other in others:
+        why = "; ".join(unlike.get(id(other), [])) or _why_no_speed(other) or "not compared"
+        reasons.setdefault(why, []).append(other.name)
+    lines += [f"  {_listed(names, 3)}: {why}" for why, names in list(reasons.items())[:8]]
+    if any(unlike.values()):
+        lines.append("Choose another --baseline or narrow with --where; --force compares them all the same.")
+    return "\n".join(lines)
+
+
+def _own_warnings(one: Configuration) -> list[str]:
+    """Say what must be known of one configuration, whatever it is compared with."""
+    warnings = [one.fault] if one.fault and one.speeds else []
+    if has_failed_proof(one):
+        warnings.append("proof FAIL: its update is not that of the global batch, so its speed is that of other work")
+    flags = sorted({flag for launch in one.launches for flag in launch.get("flags") or []})
+    if flags:
+        warnings.append("flags: " + ", ".join(flags))
+    if one.is_extrapolated:
+        warnings.append("speed extrapolated from shortened windows to full ones, not measured over whole updates")
+    if skipped := sum(launch.get("updates_skipped") or 0 for launch in one.launches):
+        warnings.append(f"{skipped} timed updates skipped by the gradient scaler: their optimizer step cost nothing")
+    return warnings
+
+
+def _warnings(base: Configuration, other: Configuration, forced: Sequence[str], pauses: Pauses) -> tuple[str, ...]:
+    warnings = [*(f"FORCED: {reason}" for reason in forced), *_own_warnings(other)]
+    shared = sum(block in base.speeds for block in other.speeds)
+    if 0 < shared < max(len(base.speeds), len(other.speeds)):
+        warnings.append(
+            f"measured in {len(other.speeds)} rounds and the baseline in {len(base.speeds)}, {shared} of them in common"
+        )
+    if apart := rounds_apart(base, other):
+        warnings.append(
+            f"{apart} of {shared} rounds were not measured side by side: other rounds ran between the two launches, so "
+            f"what changed in the machine meanwhile counts as a difference"
+        )
+    if waits := pauses.between(base, other):
+        warnings.append(
+            f"{len(waits)} of {shared} rounds were interrupted between the two launches, for up to "
+            f"{format_seconds(max(waits))}: what changed in the machine meanwhile counts as a difference"
+        )
+    if settings := differences(base.row, other.row, ("allocator_settings",)):
+        warnings.append(f"{', '.join(settings)}: bytes reserved do not compare, nor what fits")
+    if unlike_limits := power_cap_warning(base.launches, other.launches):
+        warnings.append(unlike_limits)
+    if hosts := differences(base.row, other.row, ("hostname",)):
+        warnings.append(", ".join(hosts))
+    return tuple(warnings)

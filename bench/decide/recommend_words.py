@@ -1,0 +1,182 @@
+"""Phrase a recommendation for people and for programs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.decide.ranking import Other
+from bench.decide.recommend import Recommendation
+from bench.decide.reproduce import is_foreign, measure_of, sweep_file_lines, torchrun_lines
+from bench.report.people import clean
+from bench.report.phrases import hours_text, joules_text, tokens_text
+from bench.report.points import Row
+from bench.report.table import json_text
+from bench.units import format_bytes, format_count, format_rate
+
+if TYPE_CHECKING:
+    pass
+
+_MOST_LISTED = {"tie": 8, "open": 8, "slower": 40}
+"""Others listed for people, one line each; JSON holds them all."""
+_LABEL = 13
+"""Width of the left column of headings [characters]."""
+
+
+def recommendation_text(result: Recommendation, width: int = 100, paths: Sequence[Path] = ()) -> str:
+    """Write a recommendation for people, at most about `width` characters wide; ends with a newline."""
+    width = max(60, min(width, 110))
+    doubts = f", but it is {' and '.join(result.doubts)}" if result.doubts else ""
+    head = f"Run {clean(_long_name(result.choice.row, result.choice.name) + doubts)}"
+    lines = [*textwrap.wrap(head, width, subsequent_indent="  "), ""]
+    for label, text in _facts(result):
+        lines += _labelled(label, clean(text), width)
+    for caveat in result.caveats:
+        lines += _labelled("but", clean(caveat), width)
+    lines += ["", *_rivals(result, width), *_losers(result, width)]
+    lines += [
+        "To measure it again, as a sweep file",
+        *(f"  {line}" for line in sweep_file_lines(result.choice.row, measure_of(result.choice.row, paths))),
+        "",
+    ]
+    lines += ["In your own script", *(f"  {line}" for line in torchrun_lines(result.choice.row))]
+    return "\n".join(lines) + "\n"
+
+
+def recommendation_json(result: Recommendation, paths: Sequence[Path] = ()) -> str:
+    """Write a recommendation as one JSON object; field names as columns, missing is null."""
+    choice = result.choice
+    runner_up = result.runner_up
+    sweep_file = sweep_file_lines(choice.row, measure_of(choice.row, paths))
+    return json_text(
+        {
+            "question": vars(result.question),
+            "choice": {
+                "name": choice.name,
+                "config": _settings(choice.row),
+                "valid_tokens_per_s": choice.speed,
+                "peak_allocated_bytes": choice.peak_bytes,
+                "rounds": len(choice.speeds),
+                "proof": choice.row.get("proof"),
+                "proof_error": choice.row.get("proof_error"),
+            },
+            "projection": result.projection.fields(),
+            "fit": vars(result.fit),
+            "ties": [_other(other) for other in result.standing("tie")],
+            "open": [_other(other) for other in result.standing("open")],
+            "runner_up": None if runner_up is None else _other(runner_up),
+            "others": [_other(other) for other in result.others if other.standing in ("slower", "out")],
+            "caveats": list(result.caveats),
+            "sweep_file": None if is_foreign(choice.row) else "\n".join(sweep_file) + "\n",
+            "torchrun": torchrun_lines(choice.row),
+        }
+    )
+
+
+def _long_name(row: Row, name: str) -> str:
+    ranks = row.get("world_size")
+    cut = f"micro-batch {row.get('micro_batch_size')} x {row.get('accumulation_steps')} accumulation steps"
+    many = "unknown ranks" if ranks is None else f"{ranks} rank{'' if ranks == 1 else 's'}"
+    extra = name.split(", ")[1:]
+    more = [word for word in extra if not word.endswith((" rank", " ranks"))]
+    return ", ".join([str(row.get("amp_mode")), cut, many, *more])
+
+
+def _facts(result: Recommendation) -> Iterator[tuple[str, str]]:
+    projection, choice = result.projection, result.choice
+    rounds = f"{projection.rounds} round{'' if projection.rounds == 1 else 's'}"
+    sure = "no interval from one round"
+    if projection.valid_tokens_per_s_low is not None and projection.valid_tokens_per_s_high is not None:
+        low = format_rate(projection.valid_tokens_per_s_low, "").removesuffix(" /s")
+        high = format_rate(projection.valid_tokens_per_s_high, "").removesuffix(" /s")
+        sure = f"95 % interval {low} to {high} over {rounds}"
+    if projection.rounds_missing:
+        sure += f", fitted for the {projection.rounds_missing} without it"
+    yield "speed", f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}, all ranks ({sure})"
+    room = f"; {result.fit.words}" if result.fit.fits is not None else ""
+    yield "memory", f"{format_bytes(choice.peak_bytes)} peak allocated, worst rank{room}"
+    hours = hours_text(projection.hours)
+    if projection.hours_low is not None and projection.hours_high is not None:
+        hours += f", 95 % interval {hours_text(projection.hours_low)} to {hours_text(projection.hours_high)}"
+    unit = "GPU-hours" if choice.row.get("device") != "cpu" else "rank-hours"
+    run = [f"{tokens_text(projection.run_tokens)} valid tokens take {hours}", f"{unit} unknown"]
+    if projection.gpu_hours is not None:
+        count = f"{projection.gpu_hours:.2f}" if projection.gpu_hours < 10 else format_count(projection.gpu_hours)
+        run[1] = f"{count} {unit}"
+    if projection.updates is not None:
+        run.append(f"{format_count(projection.updates)} updates of {result.question.global_batch_size:,} sequences")
+    yield "run", "; ".join(run)
+    if projection.price is not None:
+        yield "price", f"{projection.price:,.2f} at {result.question.price_per_gpu_hour:g} per {unit.removesuffix('s')}"
+    yield "energy", "not measured" if projection.joules is None else joules_text(projection.joules)
+    error = choice.row.get("proof_error")
+    proof = choice.row.get("proof") or "not run"
+    yield "proof", proof if error is None else f"{proof}, gradient error {error:.1e}"
+
+
+def _labelled(label: str, text: str, width: int) -> list[str]:
+    indent = " " * (_LABEL + 2)
+    return textwrap.wrap(text, width, initial_indent=f"  {label:<{_LABEL}}", subsequent_indent=indent)
+
+
+def _rivals(result: Recommendation, width: int) -> list[str]:
+    ties, still_open = result.standing("tie"), result.standing("open")
+    lines: list[str] = []
+    if ties:
+        head = f"Ties: as fast as far as {_rounds(result)} can tell, with no less memory"
+        lines += [head, *_listed(ties, width, _MOST_LISTED["tie"]), ""]
+    if still_open:
+        head = f"Not settled by {_rounds(result)}: may be as fast"
+        lines += [head, *_listed(still_open, width, _MOST_LISTED["open"]), ""]
+    if (runner_up := result.runner_up) is not None:
+        lines += ["Runner-up", *_listed([runner_up], width, 1), ""]
+    return lines
+
+
+def _rounds(result: Recommendation) -> str:
+    return f"{result.projection.rounds} round{'' if result.projection.rounds == 1 else 's'}"
+
+
+def _losers(result: Recommendation, width: int) -> list[str]:
+    losers = [other for other in result.others if other.standing in ("slower", "out")]
+    if not losers:
+        return []
+    head = "Why not the others (speed and memory against the choice)"
+    return [head, *_listed(losers, width, _MOST_LISTED["slower"]), ""]
+
+
+def _listed(others: Sequence[Other], width: int, most: int) -> list[str]:
+    names = [clean(other.configuration.name) for other in others[:most]]
+    column = min(max(map(len, names)), 34)
+    lines = []
+    for name, other in zip(names, others, strict=False):
+        left = f"  {name:<{column}}  "
+        indent = " " * (column + 4)
+        lines += textwrap.wrap(clean(other.why), width, initial_indent=left, subsequent_indent=indent)
+    if len(others) > most:
+        lines.append(f"  and {len(others) - most:,} more: --format json lists them all")
+    return lines
+
+
+def _other(other: Other) -> dict[str, Any]:
+    verdict = other.verdict
+    return {
+        "name": other.configuration.name,
+        "standing": other.standing,
+        "why": other.why,
+        "config": _settings(other.configuration.row),
+        "valid_tokens_per_s": other.configuration.speed,
+        "peak_allocated_bytes": other.configuration.peak_bytes,
+        "verdict": None if verdict is None else verdict.word,
+        "valid_tokens_per_s_ratio": None if verdict is None else verdict.ratio,
+        "valid_tokens_per_s_ratio_low": None if verdict is None else verdict.ratio_low,
+        "valid_tokens_per_s_ratio_high": None if verdict is None else verdict.ratio_high,
+        "rounds_needed": None if verdict is None else verdict.rounds_needed,
+    }
+
+
+def _settings(row: Row) -> dict[str, Any]:
+    names = ("trial_id", "model", "amp_mode", "world_size", "micro_batch_size", "accumulation_steps")
+    return {name: row.get(name) for name in (*names, "global_batch_size", "seq_len")}

@@ -1,0 +1,253 @@
+"""Run what is missing of a sweep: one fresh launch after another, each a row, whatever becomes of it. No torch here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.drive.conditions import memory_conditions
+from bench.drive.folder import check_header, keep_inputs, make_folder, make_header
+from bench.drive.found import found_lines
+from bench.drive.lock import hold
+from bench.drive.owed import Owed, Remaining
+from bench.drive.progress import Progress
+from bench.drive.proofs import Proofs
+from bench.drive.pruning import Lessons
+from bench.drive.recorded_launches import RecordedLaunches
+from bench.drive.recording import Record
+from bench.drive.repeats import Repeats
+from bench.drive.schedule import Place, next_launch, places
+from bench.drive.tables import write_tables
+from bench.drive.telemetry import Telemetry
+from bench.errors import LockedError, StorageError
+from bench.launch.interrupts import Interrupts
+from bench.launch.launcher import Launcher
+from bench.record.journal import Journal
+from bench.record.paths import SweepPaths
+from bench.sweep.expand import MachineFacts, expand
+from bench.sweep.trial import Search, Skipped, Sweep, Trial
+
+
+class SweepInterrupted(BaseException):
+    """A signal, or the time limit, ended the sweep early; everything finished is kept."""
+
+    def __init__(self, number: int | None, left: int) -> None:
+        self.number = number
+        """The signal; None for the time limit."""
+        self.left = left
+        """Launches that are still owed, about."""
+        super().__init__()
+
+
+@dataclass(frozen=True)
+class SweepSummary:
+    """State what a sweep's folder holds after a run."""
+
+    folder: Path
+    launched: int
+    """Launches of this run."""
+    already_done: int
+    skipped: int
+    outcomes: Mapping[str, int]
+    """Outcome to launches, over the whole folder."""
+    pruned: int = 0
+    """Trials that need not run."""
+    found: tuple[str, ...] = ()
+    """What each search found, in words."""
+
+    @property
+    def failed(self) -> int:
+        """Count launches that ended in a way that is not a result."""
+        return sum(self.outcomes.get(name, 0) for name in ("failed", "timeout", "hang", "killed", "invalid"))
+
+
+def run_sweep(
+    sweep: Sweep,
+    folder: Path,
+    facts: MachineFacts,
+    progress: Progress,
+    *,
+    only: Callable[[Trial], bool] = lambda trial: True,
+    retry_failed: bool = False,
+    launcher: Launcher | None = None,
+    time_limit_s: float | None = None,
+    prove: bool = False,
+    telemetry: Telemetry | None = None,
+) -> SweepSummary:
+    """Run what is missing of a sweep, of the trials that `only` selects, into a folder and rebuild its tables.
+
+    Args:
+        sweep: what is asked.
+        folder: where results go.
+        facts: what the machine decides about the sweep.
+        progress: watches.
+        only: selects trials; a search runs if it selects the smallest of its candidates.
+        retry_failed: run failed, timed-out, hung and killed launches again.
+        launcher: starts the ranks.
+        time_limit_s: no launch starts that may not end within so many seconds from now.
+        prove: prove the accumulation of each configuration before its first launch, for the columns of its rows.
+        telemetry: watches the GPUs of launches.
+
+    Raises:
+        SweepFileError: two points of the sweep are the same trial.
+        BenchError: the folder holds another sweep, or was measured under other conditions; names the differing keys.
+        LockedError: another sweep is writing the folder.
+        StorageError: the folder cannot be written.
+        EnvironmentFault: no process can be started.
+        SweepInterrupted: a signal came, or the time was up; the tables hold what was finished.
+    """
+    deadline_s = None if time_limit_s is None else time.monotonic() + time_limit_s
+    points = expand(sweep, facts)
+    paths = SweepPaths(folder)
+    make_folder(folder)
+    telemetry = telemetry or Telemetry(facts.gpu_uuids)
+    with closing(telemetry), Interrupts() as interrupts, hold(paths.lock) as lock, Journal(paths.journal) as journal:
+        if journal.torn_bytes:
+            progress.note(f"cut an unfinished last line of {paths.journal} ({journal.torn_bytes} bytes)")
+        record = Record(paths, sweep.name, journal, lock)
+        launcher = launcher or Launcher()
+        proofs = Proofs(paths, launcher, interrupts) if prove else None
+        launches = RecordedLaunches(sweep, paths, record, launcher, progress, interrupts, deadline_s, proofs, telemetry)
+        run = _Run(sweep, points, paths, facts, record, launcher, launches, progress, interrupts)
+        run.prepare()
+        return run.finish_with_tables(only, retry_failed)
+
+
+class _Run:
+    """Hold one run of a sweep."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        points: Sequence[Trial | Skipped | Search],
+        paths: SweepPaths,
+        facts: MachineFacts,
+        record: Record,
+        launcher: Launcher,
+        launches: RecordedLaunches,
+        progress: Progress,
+        interrupts: Interrupts,
+    ) -> None:
+        self._sweep = sweep
+        self._points = points
+        self._paths = paths
+        self._facts = facts
+        self._record = record
+        self._launcher = launcher
+        self._launches = launches
+        self._progress = progress
+        self._interrupts = interrupts
+        self._trials = {trial.trial_id: trial for point in points for trial in _trials_of(point)}
+        self._learn_under(None)
+        self._launched = 0
+        self._repeats = Repeats()
+        self._remaining = Remaining(self._owed, (), False)
+
+    def prepare(self) -> None:
+        """Agree with what is in the folder, put right what was cut off, and say what is planned."""
+        history = self._record.history
+        header = make_header(self._sweep, [point.config for point in self._all_configured()], self._facts)
+        if history.header is None:
+            self._record.append(header)
+        else:
+            check_header(history.header, header, self._paths.folder)
+        keep_inputs(self._paths, self._sweep, self._facts)
+        configs = {trial_id: trial.config for trial_id, trial in self._trials.items()}
+        for done in [*self._record.settle_abandoned(configs), *self._record.drop_damaged()]:
+            self._progress.note(done)
+        machine = memory_conditions(self._facts)
+        if history.machine != machine:
+            self._record.append({"kind": "machine", "conditions": machine})
+        new = [trial_id for trial_id in self._trials if trial_id not in history.planned]
+        if new:
+            self._record.append({"kind": "planned", "trial_ids": new})
+        self._learn_under(machine)
+
+    def finish_with_tables(self, only: Callable[[Trial], bool], retry_failed: bool) -> SweepSummary:
+        """Run what is owed, then write the tables, also when the run is cut short."""
+        points = [point for point in self._points if not isinstance(point, Skipped)]
+        # The order of launches is that of the whole sweep, so that a part runs in the same order.
+        measure = self._sweep.spec.measure
+        every = places(points, measure.rounds, measure.order)
+        order = [place for place in every if only(_trials_of(place.point)[0])]
+        self._remaining = Remaining(self._owed, order, retry_failed)
+        done, skipped = self._remaining.done_places, len(self._points) - len(points)
+        self._expect()
+        self._progress.sweep_begin(self._remaining.launches, done, skipped)
+        try:
+            if self._remaining.launches:
+                self._launcher.warm_up()
+            for at, place in enumerate(order):
+                self._run_place(at, place, retry_failed)
+        except (StorageError, LockedError):
+            raise  # the folder is not to be written any more
+        except BaseException:
+            if not self._interrupts.hurry:
+                with suppress(Exception):  # what ended the run is what must be said
+                    self._write_tables()
+            raise
+        pruned = self._write_tables()
+        outcomes = self._record.history.count_outcomes()
+        found = tuple(found_lines(self._points, self._record.history))
+        return SweepSummary(self._paths.folder, self._launched, done, skipped, outcomes, pruned, found)
+
+    def _run_place(self, at: int, place: Place, retry_failed: bool) -> None:
+        """Run everything that a place owes, one launch after the other."""
+        while (launch := next_launch(place, self._record.history, retry_failed)) is not None:
+            reason = self._owed.reason_to_leave_out(launch.trial) if isinstance(place.point, Trial) else None
+            if reason is not None:
+                self._remaining.note_left_out(at)
+                self._expect()
+                self._progress.place_left_out(launch.trial.name(), reason)
+                return
+            left = max(1, self._remaining.launches)
+            if self._interrupts.number is not None:
+                raise SweepInterrupted(self._interrupts.number, left)
+            if self._interrupts.suspend_asked:
+                self._interrupts.suspend()
+            if not self._launches.time_for_another():
+                raise SweepInterrupted(None, left)
+            row = self._launches.run(launch)
+            self._launched += 1
+            recorded = self._record.history.last((launch.trial.trial_id, launch.round))
+            assert recorded is not None, "it was just recorded"
+            self._lessons.learn(recorded, recorded["machine"])
+            self._remaining.note_launch(at, taught=row["outcome"] == "oom")
+            self._expect()
+            self._progress.launch_end(launch, row)
+            hint = self._repeats.note(row)
+            if hint is not None:
+                self._progress.note(hint)
+            retry_failed = False  # what fails again is left to the next run: a sweep never loops
+            if row["outcome"] == "interrupted":
+                raise SweepInterrupted(self._interrupts.number, left)
+
+    def _expect(self) -> None:
+        self._progress.expect(self._remaining.launches, self._remaining.is_estimate)
+
+    def _learn_under(self, machine: Mapping[str, Any] | None) -> None:
+        """Learn from what has happened, as far as it holds for this memory."""
+        self._lessons = Lessons(self._trials.values(), machine)
+        self._owed = Owed(self._record.history, self._lessons, self._sweep.spec.measure.rounds)
+        for launch in self._record.history.launches():
+            self._lessons.learn(launch, launch["machine"])
+
+    def _write_tables(self) -> int:
+        """Write the tables; return how many trials are pruned."""
+        pruned = self._owed.pruned(self._points)
+        write_tables(self._paths.folder, self._sweep.name, self._points, self._record.history, pruned)
+        return len(pruned)
+
+    def _all_configured(self) -> Iterator[Trial | Skipped]:
+        for point in self._points:
+            yield point.candidates[0] if isinstance(point, Search) else point
+
+
+def _trials_of(point: Trial | Skipped | Search) -> tuple[Trial, ...]:
+    if isinstance(point, Search):
+        return point.candidates
+    return (point,) if isinstance(point, Trial) else ()

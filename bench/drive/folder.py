@@ -1,0 +1,144 @@
+"""A results folder from outside: may this sweep go on in it, and how is an old one set aside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.drive.lock import hold
+from bench.errors import BenchError, StorageError
+from bench.machine.environment import describe_machine, software_versions
+from bench.record.atomic import words_of, write_atomically
+from bench.record.columns import SCHEMA_VERSION
+from bench.record.config_columns import data_source
+from bench.record.journal import salvage_journal
+from bench.record.paths import SweepPaths
+from bench.sweep.expand import MachineFacts
+from bench.sweep.fields import TrialConfig
+from bench.sweep.trial import Sweep
+from bench.workload.data.corpus import load_corpus
+
+MEASUREMENT_VERSION = 2
+"""Version of how numbers are made; raised whenever a change moves them. History in CHANGELOG.md, under Measurements."""
+
+_LIMITS = {"rounds", "timeout_s", "start_timeout_s", "stall_timeout_s"}
+"""Fields of measure that change which launches there are, or how long they may take, but no number."""
+
+
+def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFacts) -> dict[str, Any]:
+    """State the conditions under which every row of a folder must be measured."""
+    sources = {json.dumps(config.data.model_dump(mode="json"), sort_keys=True): config for config in configs}
+    return {
+        "kind": "header",
+        "sweep": sweep.name,
+        "schema_version": SCHEMA_VERSION,
+        "measurement_version": MEASUREMENT_VERSION,
+        "measure": sweep.spec.measure.model_dump(mode="json", exclude=_LIMITS),
+        "torch": software_versions()["torch"],
+        "device": facts.device,
+        "corpora": {data_source(config.data): load_corpus(config.data).content_hash for config in sources.values()},
+    }
+
+
+def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path) -> None:
+    """Refuse to mix rows measured under other conditions.
+
+    New axis values extend a sweep, and so may new corpora; known ones must not have changed. What an older version did
+    not write is taken as agreed.
+
+    Raises:
+        BenchError: The conditions differ; names each key with both values.
+        StorageError: A newer version wrote the folder.
+    """
+    if old["schema_version"] > SCHEMA_VERSION:
+        raise StorageError(
+            f"{folder}: schema_version {old['schema_version']} is newer than {SCHEMA_VERSION}, the newest this bench "
+            "writes. Use a newer bench, or another folder (--out)."
+        )
+    differing = {
+        key: (old[key], header[key])
+        for key in header
+        if key not in ("corpora", "measure", "schema_version") and key in old and old[key] != header[key]
+    }
+    for name, now in header["measure"].items():
+        if old["measure"].get(name, now) != now:
+            differing[f"measure.{name}"] = (old["measure"][name], now)
+    for name, content_hash in header["corpora"].items():
+        if old["corpora"].get(name, content_hash) != content_hash:
+            differing[f"content of {name}"] = (old["corpora"][name], content_hash)
+    if differing:
+        listed = "; ".join(f"{key}: {before} there, {now} now" for key, (before, now) in sorted(differing.items()))
+        raise BenchError(
+            f"{folder} holds rows measured under other conditions - {listed} - rows must compare, so use another "
+            "folder (--out), or bench sweep --fresh, which sets this one aside and keeps it."
+        )
+
+
+def keep_inputs(paths: SweepPaths, sweep: Sweep, facts: MachineFacts) -> None:
+    """Keep the sweep file as run, and what the machine is.
+
+    Raises:
+        StorageError: The folder cannot be written.
+    """
+    machine = json.dumps(describe_machine(facts), indent=1).encode()
+    for path, content in ((paths.sweep_file, sweep.text.encode()), (paths.environment, machine)):
+        if not path.exists() or path.read_bytes() != content:
+            write_atomically(path, content)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder.
+
+    Raises:
+        StorageError: It cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be made: {words_of(error, folder)}. Choose another with --out.") from error
+
+
+def set_folder_aside(folder: Path) -> Path | None:
+    """Rename a results folder so that a new one can begin; return its new name, or None when there was nothing.
+
+    Raises:
+        LockedError: A sweep is writing it.
+        StorageError: It cannot be renamed.
+    """
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return None
+    with hold(SweepPaths(folder).lock):
+        stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        aside = folder.with_name(f"{folder.name}.{stamp}")
+        number = 1
+        while aside.exists():
+            number += 1
+            aside = folder.with_name(f"{folder.name}.{stamp}-{number}")
+        try:
+            folder.rename(aside)
+        except OSError as error:
+            raise StorageError(f"{folder} cannot be renamed to {aside.name}: {error.strerror}.") from error
+    for leftover in aside.glob(f"{SweepPaths(folder).lock.name}*"):
+        leftover.unlink(missing_ok=True)
+    return aside
+
+
+def repair_folder(folder: Path) -> list[str]:
+    """Keep the whole lines of a damaged journal, and a copy of it as it was; return what was done, in words.
+
+    Raises:
+        LockedError: A sweep is writing the folder.
+        StorageError: The folder cannot be written.
+    """
+    paths = SweepPaths(folder)
+    if not paths.journal.exists():
+        return []
+    with hold(paths.lock):
+        damaged = salvage_journal(paths.journal)
+    if not damaged:
+        return ["the journal is whole: nothing to repair"]
+    listed = ", ".join(str(number) for number in damaged)
+    return [f"left out damaged lines {listed} of {paths.journal}; it is kept as it was beside it"]

@@ -1,0 +1,162 @@
+"""Proofs of the accumulation, each once per configuration, in fresh processes beside the launches. No torch here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bench.check.exchange.lines import Line, failed, merge, overall, unproven
+from bench.check.exchange.request import ProofRequest, request_of
+from bench.drive.folder import make_folder
+from bench.launch.gpu_release import wait_for_release
+from bench.launch.interrupts import Interrupts
+from bench.launch.launcher import LaunchEnd, Launcher
+from bench.launch.outcome import decide
+from bench.launch.watchdog import LaunchLimits
+from bench.record.atomic import storage_error, write_atomically
+from bench.record.paths import LaunchPaths, SweepPaths
+from bench.sweep.trial import Trial
+
+FORMAT = 1
+SWEEP_LIMIT_S = 60.0
+"""Longest a proof may take inside a sweep [s]; it is made once per configuration."""
+_START_S = 30.0
+"""What starting the processes may take beside [s]."""
+
+
+def run_proof(
+    request: ProofRequest,
+    paths: Callable[[str], LaunchPaths],
+    launcher: Launcher,
+    interrupts: Interrupts | None = None,
+    on_wait: Callable[[], None] = lambda: None,
+    known: dict[str, list[Line]] | None = None,
+    seconds_left: float | None = None,
+) -> list[Line] | None:
+    """Prove one configuration: on one rank, and on two where it has more; None when it was interrupted.
+
+    Args:
+        request: What to prove.
+        paths: Makes the files of a launch from its key; what lies there is taken away.
+        launcher: Starts the ranks.
+        interrupts: Signals that end it.
+        on_wait: Called while waiting.
+        known: What was proved on one rank before, by key; what is proved here is added.
+        seconds_left: Of the sweep's own time limit; None without one [s].
+    """
+    known = {} if known is None else known
+    # One rank synchronises nothing, so it is proved once for both ways to do it.
+    alone = replace(request, world_size=1, gradient_sync="last")
+    if alone.key() not in known:
+        lines = _launch(alone, paths(alone.key()), launcher, interrupts, on_wait, seconds_left)
+        if lines is None:
+            return None
+        known[alone.key()] = lines
+    if request.ranks == 1:
+        return known[alone.key()]
+    together = _launch(request, paths(request.key()), launcher, interrupts, on_wait, seconds_left)
+    return None if together is None else merge([known[alone.key()], together])
+
+
+def _launch(
+    request: ProofRequest,
+    files: LaunchPaths,
+    launcher: Launcher,
+    interrupts: Interrupts | None,
+    on_wait: Callable[[], None],
+    seconds_left: float | None,
+) -> list[Line] | None:
+    shutil.rmtree(files.folder, ignore_errors=True)
+    make_folder(files.folder)
+    try:
+        request.write(files.proof_file)
+    except OSError as error:
+        raise storage_error(files.proof_file, "cannot be written", error) from error
+    total_s = request.time_limit_s + _START_S
+    limits = LaunchLimits(total_s, total_s, total_s, seconds_left)
+    end = launcher.run(files, range(request.ranks), limits, on_wait, interrupts)
+    if request.device == "cuda":
+        wait_for_release(end.pids)  # else the launch that follows would take these processes for somebody else's
+    if end.stopped is not None and end.stopped.outcome == "interrupted":
+        return None
+    return _lines_of(end, request)
+
+
+def _lines_of(end: LaunchEnd, request: ProofRequest) -> list[Line]:
+    """Join what the ranks found; a rank that left without a word proved nothing."""
+    documents = [rank.document for rank in end.ranks if rank.document is not None]
+    if len(documents) == len(end.ranks) and all("lines" in document for document in documents):
+        return merge([Line(**row) for row in document["lines"]] for document in documents)
+    outcome = decide(end.ranks, end.stopped)
+    if outcome.outcome in ("timeout", "hang"):
+        return unproven(f"it did not end within {request.time_limit_s:g} s")
+    if request.step is None and ":" not in request.model:
+        return unproven(f"{outcome.outcome}: {outcome.reason}")
+    return failed(f"{outcome.outcome}: {outcome.reason}")
+
+
+class Proofs:
+    """Prove each configuration of a sweep once, and keep the checklists in its folder."""
+
+    def __init__(self, paths: SweepPaths, launcher: Launcher, interrupts: Interrupts | None = None) -> None:
+        self._paths = paths
+        self._launcher = launcher
+        self._interrupts = interrupts
+        self._known = _read(paths.proofs)
+        self._alone: dict[str, list[Line]] = {}
+
+    def for_trial(
+        self, trial: Trial, on_wait: Callable[[], None] = lambda: None, seconds_left: float | None = None
+    ) -> dict[str, Any]:
+        """Give the columns `proof` and `proof_error` of a trial, proved now or before; none when interrupted."""
+        request = request_of(trial.config, SWEEP_LIMIT_S)
+        known = self._known.get(request.key())
+        if known is None:
+            lines = run_proof(
+                request, self._paths.proof, self._launcher, self._interrupts, on_wait, self._alone, seconds_left
+            )
+            if lines is None:
+                return {}
+            known = {"request": vars(request), "verdict": overall(lines), "lines": [line.as_row() for line in lines]}
+            self._known[request.key()] = known
+            document = {
+                "format": FORMAT,
+                "torch": version("torch"),
+                "sha256": _digest(self._known),
+                "proofs": self._known,
+            }
+            write_atomically(self._paths.proofs, json.dumps(document, indent=1).encode())
+        return columns_of(known)
+
+
+def columns_of(proof: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the columns of a row from a kept proof."""
+    figures = {line["name"]: line["figure"] for line in proof["lines"] if line["verdict"] != "NOT PROVEN"}
+    error = figures.get("weighting")
+    return {"proof": proof["verdict"], "proof_error": error if error is None or math.isfinite(error) else None}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read kept proofs; those of another torch, without a verdict, damaged or unreadable are made again."""
+    try:
+        document = json.loads(path.read_text())
+        known: dict[str, Any] = document["proofs"]
+        is_ours = document["format"] == FORMAT and document["torch"] == version("torch")
+        if not is_ours or document["sha256"] != _digest(known):
+            return {}
+        # What could not be proven may have had no time or memory then: each run tries it once.
+        return {key: proof for key, proof in known.items() if proof["verdict"] != "NOT PROVEN"}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+
+
+def _digest(proofs: Mapping[str, Any]) -> str:
+    """Hash what the proofs say: a flipped bit in the file must not become a column of a row."""
+    return hashlib.sha256(json.dumps(proofs, sort_keys=True).encode()).hexdigest()

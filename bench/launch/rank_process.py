@@ -1,0 +1,86 @@
+"""What a fresh process does for one rank: make sure that it is fit and can leave nothing behind, then work.
+
+Imports torch only there.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.launch.process import die_with_parent, lead_session, send_output_to
+from bench.launch.process_table import open_files, thread_count
+from bench.record.paths import LaunchPaths
+
+UNFIT = 87
+"""Exit code of a rank that was forked from a server which no rank should be forked from."""
+
+_GPU_FILE = re.compile(r"/dev/nvidia\d+$")
+
+
+def run(folder: str, rank: int, parent: int) -> None:
+    """Run one rank of the trial or the proof in this folder and end the process; never returns."""
+    begin(folder, rank, parent)
+    code, paths = 1, LaunchPaths(Path(folder))
+    try:
+        if paths.proof_file.exists():
+            from bench.rank.proof_rank import prove_rank as run_rank
+        else:
+            from bench.rank.worker import run_rank
+        code = 0 if run_rank(paths, rank) == "ok" else 1
+    except BaseException:
+        traceback.print_exc()
+    end(code)
+
+
+def begin(folder: str, rank: int, parent: int) -> None:
+    """Tie this process to its parent, give it a session, a log and a place for its stacks, and check its origin."""
+    die_with_parent(expected_parent=parent)
+    lead_session()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the driver was started in the background
+    paths = LaunchPaths(Path(folder))
+    send_output_to(paths.rank_log(rank))
+    # Kept open by its descriptor alone: the driver asks for a dump when this rank hangs, whatever it is doing then.
+    stacks = os.open(paths.rank_stacks(rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    faulthandler.enable(stacks)
+    faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
+    reason = unfit_reason(parent)
+    if reason is not None:
+        print(reason, file=sys.stderr)  # noqa: T201 - into the rank's log
+        end(UNFIT)
+
+
+def end(code: int) -> None:
+    """End the process at once.
+
+    A process that has torch._dynamo takes 0.7 s to exit the usual way, and its result is safe.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue  # the log cannot take more; the result file is what counts
+    os._exit(code)
+
+
+def unfit_reason(
+    parent: int,
+    threads: Callable[[int], int | None] = thread_count,
+    files: Callable[[int], list[str]] = open_files,
+) -> str | None:
+    """Say why a process must not have been forked from this parent: it runs threads, or holds a GPU."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None  # a fresh interpreter, or a server without torch
+    if torch.cuda.is_initialized() or any(_GPU_FILE.match(file) for file in files(os.getpid())):
+        return "the fork server has touched a GPU: a forked CUDA context does not work"
+    number = threads(parent)
+    if number is not None and number > 1:
+        return f"the fork server runs {number} threads: only one of them survives a fork"
+    return None

@@ -1,0 +1,212 @@
+"""What one rank observed becomes the columns and update rows it reports."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import socket
+import sys
+from typing import Any
+
+import torch
+from torch import nn
+
+import bench as package
+from bench.loop import batch_coupled_layers, parameters_checksum, random_layers
+from bench.loop.switches import read_switches
+from bench.measure.host import cpu_model, usable_cores
+from bench.measure.profiler import Part, UpdateSample
+from bench.measure.versions import cudnn_version, nccl_version
+from bench.rank.efficiency_columns import efficiency_facts, flops_columns
+from bench.rank.memory_columns import memory_columns, memory_facts, memory_pass_bytes, memory_peak
+from bench.rank.protocol import MEMORY_UPDATES, Observations
+from bench.rank.timed_columns import timed_columns
+from bench.rank.workbench import Workbench
+from bench.sweep.presets import PRESETS
+from bench.workload.facts import gradient_dtype, parameter_counts
+
+ENVIRONMENT_PREFIXES = ("CUDA_", "NCCL_", "TORCH_", "PYTORCH_", "OMP_", "MKL_", "GLOO_", "OPENBLAS_", "KMP_")
+"""Environment variables that change results begin like this."""
+
+
+def facts_before(bench: Workbench) -> dict[str, Any]:
+    """State what is known before the first update: it is reported even when the launch fails [one rank]."""
+    properties = bench.device.properties()
+    is_gpu = bench.device.kind == "cuda"
+    parameters = parameter_counts(bench.model)
+    return {
+        "parameters_total": parameters.total,
+        "parameters_trainable": parameters.trainable,
+        "parameters_unique": parameters.unique,
+        "gradient_dtype": gradient_dtype(bench.model),
+        "corpus_hash": bench.corpus.content_hash,
+        "corpus_sequences": bench.source.num_sequences,
+        "flags": doubts(bench.model),
+        "vocab_size": PRESETS[bench.trial.config.model.preset].vocab_size,
+        **read_switches(),
+        "autocast_dtype": _dtype_name(bench.loop.precision.autocast_dtype),
+        "grad_scaler": bench.loop.precision.scaler is not None,
+        "time_method": bench.device.time_method,
+        "threads_per_rank": torch.get_num_threads(),
+        "hostname": socket.gethostname(),
+        "cpu_model": cpu_model(),
+        "cpu_count": usable_cores(),
+        "gpu_name": properties.name if is_gpu else None,
+        "gpu_uuid": properties.uuid,
+        "cuda_version": torch.version.cuda,
+        "cudnn_version": cudnn_version() if is_gpu else None,
+        "nccl_version": nccl_version() if is_gpu else None,
+        "torch_version": torch.__version__,
+        "python_version": platform.python_version(),
+        "bench_version": package.__version__,
+        **efficiency_facts(bench),
+        **memory_facts(bench),
+        "environment_json": json.dumps(
+            {name: value for name, value in sorted(os.environ.items()) if name.startswith(ENVIRONMENT_PREFIXES)}
+        ),
+    }
+
+
+def doubts(model: nn.Module) -> list[str]:
+    """Flag a model for which accumulation is not a larger batch; says on screen (the log) which layers [one rank]."""
+    found = _doubtful_layers(model)
+    for sentence in [sentence for sentences in found.values() for sentence in sentences]:
+        sys.stderr.write(f"not equal to a larger batch: {sentence}\n")
+    return list(found)
+
+
+def _doubtful_layers(model: nn.Module) -> dict[str, list[str]]:
+    """Give flag to sentences, for the flags that have any."""
+    found = {"batch_coupled": batch_coupled_layers(model), "random_layers": random_layers(model)}
+    return {flag: sentences for flag, sentences in found.items() if sentences}
+
+
+def measured_columns(bench: Workbench, observed: Observations, train_losses: dict[int, float | None]) -> dict[str, Any]:
+    """State what the launch measured; `train_losses` maps update to loss over all ranks [one rank]."""
+    samples = observed.samples("timed")
+    counts = [sample.counts for sample in samples]
+    host_reads = [witnessed.host_reads for witnessed in observed.memory_passes]
+    # The losses of shortened windows are those of another trajectory.
+    quality_updates = None if observed.pace.is_shortened else bench.trial.measure.quality_updates or None
+    timed = timed_columns(bench, observed, memory_pass_bytes(observed))
+    return {
+        **timed,
+        "flags": sorted({*_doubtful_layers(bench.model), *timed["flags"]}),
+        "micro_batches": sum(sample.micro_steps_run for sample in samples),
+        "sequences": sum(count.sequences for count in counts),
+        "valid_tokens": sum(count.valid_tokens for count in counts),
+        "token_slots": sum(count.token_slots for count in counts),
+        **flops_columns(bench, observed),
+        "updates_attempted": len(samples),
+        "updates_applied": sum(sample.result == "applied" for sample in samples),
+        "updates_skipped": sum(sample.result == "skipped" for sample in samples),
+        "updates_empty": sum(sample.result == "empty" for sample in samples),
+        "windows_partial": sum(sample.plan.is_partial for sample in samples),
+        "launch_updates": sum(len(part.samples) for part in observed.parts),
+        "warmup_updates": len(observed.samples("warmup")),
+        "memory_updates": MEMORY_UPDATES,
+        "host_reads_per_update": sum(host_reads) / len(host_reads),
+        "first_update_s": next(observed.part("first")).host_seconds,
+        **memory_columns(bench, observed),
+        **sync_columns(bench, observed),
+        "parameters_checksum": parameters_checksum(bench.model),
+        "final_train_loss": None if quality_updates is None else train_losses.get(quality_updates),
+        "validation_loss": None if quality_updates is None else observed.validation_loss,
+    }
+
+
+def sync_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
+    """State how often gradients were synchronised, from the reductions counted; all ranks call it together."""
+    if bench.ranks.world_size == 1:
+        return {"gradient_sync_rounds_per_update": 0.0, "gradient_sync_buckets": None}
+    counted = observed.reductions
+    buckets = int(bench.ranks.max([counted.most_per_micro_step])[0])
+    rounds = sum(counted.per_update) / len(counted.per_update) / buckets if buckets else 0.0
+    return {"gradient_sync_rounds_per_update": rounds, "gradient_sync_buckets": buckets}
+
+
+def update_rows(observed: Observations, train_losses: dict[int, float | None]) -> list[dict[str, Any]]:
+    """State every update of the launch, one row each [one rank].
+
+    Losses of shortened windows are of fewer sequences than the update's own, and are null.
+    """
+    rows: list[dict[str, Any]] = []
+    memory_update = 0
+    for part in observed.parts:
+        peak = part.peaks.allocated_bytes if part.name == "first" else None
+        if part.name == "memory":
+            peak = memory_peak(observed, memory_update)
+            memory_update += 1
+        is_shortened = observed.pace.is_shortened and part.name not in ("first", "memory")
+        losses = dict.fromkeys(train_losses) if is_shortened else train_losses
+        rows.extend(_update_row(part, sample, losses, peak) for sample in part.samples)
+    return rows
+
+
+def _update_row(
+    part: Part, sample: UpdateSample, train_losses: dict[int, float | None], peak: int | None
+) -> dict[str, Any]:
+    return {
+        "update": sample.update,
+        "phase": part.name,
+        "seconds": sample.seconds,
+        "micro_batches": sample.micro_steps_run,
+        "sequences": sample.counts.sequences,
+        "valid_tokens": sample.counts.valid_tokens,
+        "token_slots": sample.counts.token_slots,
+        "train_loss": train_losses[sample.update],
+        "grad_norm": sample.grad_norm,
+        "lr": sample.lr,
+        "loss_scale": sample.loss_scale,
+        "result": sample.result,
+        "peak_allocated_bytes": peak,
+    }
+
+
+def train_losses(bench: Workbench, observed: Observations) -> dict[int, float | None]:
+    """Give the loss per valid token of every update over all ranks [nats/token]; None for an empty window."""
+    samples = [sample for part in observed.parts for sample in part.samples]
+    sums = bench.ranks.sum([sample.loss_sum for sample in samples])
+    return {
+        sample.update: None if sample.plan.is_empty else loss_sum / sample.plan.all_ranks.units
+        for sample, loss_sum in zip(samples, sums, strict=True)
+    }
+
+
+def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, float | None]) -> str | None:
+    """Say what makes the launch's figures meaningless; None when nothing does [one rank].
+
+    An update of fp16 that the scaler skipped may have overflowed; an applied one must have a finite loss. Counts of
+    the timed part must be what the configuration says.
+    """
+    config = bench.trial.config
+    diverged = bench.ranks.diverged_parameters(bench.model)  # first, since every rank must come here
+    for part in observed.parts:
+        for sample in part.samples:
+            loss = losses[sample.update]
+            if sample.result == "applied" and loss is not None and not math.isfinite(loss):
+                return f"the loss of update {sample.update} is {loss}"
+            planned = sample.counts.micro_batches
+            if sample.micro_steps_run != planned and not sample.plan.is_empty:
+                return f"update {sample.update} ran {sample.micro_steps_run} micro-steps of {planned}"
+    samples = observed.samples("timed")
+    if samples and not any(sample.result == "applied" for sample in samples):
+        return "no update of the timed part was applied"
+    total = [sample.plan.all_ranks for sample in samples]
+    sequences = sum(counts.sequences for counts in total)
+    each = observed.pace.micro_steps * config.micro_batch_size * config.world_size
+    if config.data.sequences_per_epoch is None and sequences != len(samples) * each:
+        return f"{len(samples)} updates took {sequences} sequences, not {each} each"
+    fixed_width = config.data.rows != "ragged"
+    slots = sum(counts.token_slots for counts in total)
+    if fixed_width and slots != sequences * config.seq_len:
+        return f"{sequences} sequences took {slots} token slots, not {config.seq_len} each"
+    if diverged:
+        return f"the ranks hold different parameters after the last update: {', '.join(diverged[:3])}, ..."
+    return None
+
+
+def _dtype_name(dtype: torch.dtype | None) -> str | None:
+    return None if dtype is None else str(dtype).removeprefix("torch.")

@@ -1,0 +1,55 @@
+"""FLOPs of what one rank ran, and the peaks and ceilings they are held against, as columns."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+from bench.machine.calibration import DeviceKey, Stored, read
+from bench.measure.device import DeviceProperties
+from bench.measure.peaks import matmul_precision, peak_flops_per_s
+from bench.rank.protocol import Observations
+from bench.rank.workbench import Workbench
+from bench.sweep.presets import PRESETS
+from bench.workload.flops import FLOPS_FORMULA_VERSION, hardware_flops, model_flops
+
+
+def efficiency_facts(bench: Workbench) -> dict[str, Any]:
+    """State the peaks of the device and its calibrated ceiling, all null where not known [one rank]."""
+    properties, config = bench.device.properties(), bench.trial.config
+    gpu_name = properties.name if bench.device.kind == "cuda" else None
+    precision = matmul_precision(config.amp_mode, config.param_dtype)
+    stored = _calibration(bench.device.kind, properties)
+    if stored.problem is not None:
+        sys.stderr.write(f"{stored.problem}\n")
+    return {
+        "flops_formula_version": FLOPS_FORMULA_VERSION,
+        "peak_flops_per_s_bf16": peak_flops_per_s(gpu_name, "bf16"),
+        "peak_flops_per_s_mode": peak_flops_per_s(gpu_name, precision),
+        "matmul_ceiling_flops_per_s": stored.matmul_flops_per_s(precision),
+    }
+
+
+def flops_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
+    """Count the FLOPs of the timed part [one rank]."""
+    samples, config = observed.samples("timed"), bench.trial.config
+    shape = PRESETS[config.model.preset]
+    token_slots = sum(sample.counts.token_slots for sample in samples)
+    token_pairs = sum(bench.feed.token_pairs[sample.update] for sample in samples)
+    return {
+        "token_pairs": token_pairs,
+        "model_flops": model_flops(shape, token_slots, token_pairs),
+        "hardware_flops": hardware_flops(shape, token_slots, token_pairs, config.activation_checkpointing),
+    }
+
+
+def _calibration(kind: str, properties: DeviceProperties) -> Stored:
+    if kind == "cpu":
+        return read(DeviceKey.cpu(properties.name, torch.get_num_threads(), str(torch.__version__)))
+    return (
+        Stored(None)
+        if properties.uuid is None
+        else read(DeviceKey.gpu(properties.name, properties.uuid, str(torch.__version__)))
+    )

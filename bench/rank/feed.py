@@ -1,0 +1,147 @@
+"""Windows for one rank: buffered and agreed one ahead, or streamed micro-batch by micro-batch."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from bench.loop import Agreement, BufferedWindow, ReadAhead, StreamedWindow, Window, WindowCounts, WindowPlan
+from bench.sweep.fields import TrialConfig
+from bench.workload.data.sequences import Sequence1D, SequenceSource
+from bench.workload.micro_batches import MicroBatch, cut_window
+
+
+class Feed:
+    """Give one window after another; update u always gets the same sequences, whatever the cut or mode [one rank]."""
+
+    def __init__(self, source: SequenceSource, config: TrialConfig, agreement: Agreement) -> None:
+        assert config.global_batch_size is not None, "the trial is resolved"
+        self._source = source
+        self._config = config
+        self._global_batch_size = config.global_batch_size
+        self._agreement = agreement
+        self._is_streamed = config.window_mode == "streamed"
+        self.next_update = 0
+        """Number of the update that the next window given belongs to."""
+        self.wait_s = 0.0
+        """Host time the loop waited for its data since it was last set to 0 [s]."""
+        self.token_pairs: dict[int, int] = {}
+        """Update -> sum over this rank's token slots of the width of their row: what attention costs."""
+        self._full_rows_from: int | None = None
+        self._sequences_at_most = config.global_batch_size
+        self._waiting: list[MicroBatch] = []
+        if not self._is_streamed:
+            self._buffer(0)
+
+    def want_full_rows(self) -> None:
+        """Make the window after the next the largest there can be: every row of seq_len tokens, all valid."""
+        self._full_rows_from = self.next_update + 1
+
+    def shorten(self, micro_steps: int) -> None:
+        """Cut the windows from the next one on to so many micro-steps at most; all ranks call it together."""
+        config = self._config
+        self._sequences_at_most = min(
+            self._global_batch_size, micro_steps * config.micro_batch_size * config.world_size
+        )
+        if not self._is_streamed:
+            self._agreement.finish()  # on the window that was cut before
+            self._buffer(self.next_update)
+
+    def next_window(self) -> Window:
+        """Give the next window; when buffered, also cut the one after it and start to agree on it."""
+        update = self.next_update
+        window = self._stream(update) if self._is_streamed else self._take_buffered(update)
+        self.next_update += 1
+        return window
+
+    def _take_buffered(self, update: int) -> Window:
+        start = time.perf_counter_ns()
+        agreed, micro_batches = self._agreement.finish(), self._waiting
+        self._buffer(update + 1)
+        plan = replace(
+            self._plan(update, len(agreed.per_rank)),
+            this_rank=agreed.per_rank[self._agreement.rank],
+            all_ranks=agreed.all_ranks,
+        )
+        self.wait_s += (time.perf_counter_ns() - start) / 1e9
+        return BufferedWindow(plan, micro_batches)
+
+    def _buffer(self, update: int) -> None:
+        self._waiting = self._cut(self._sequences(update, 0, self._size(update)))
+        self.token_pairs[update] = sum(map(_token_pairs, self._waiting))
+        self._agreement.begin(count_micro_batches(self._waiting))
+
+    def _stream(self, update: int) -> Window:
+        nominal_units = float(self._sequences_at_most * self._config.seq_len)
+        plan = replace(self._plan(update, self._config.world_size), nominal_units=nominal_units)
+        return StreamedWindow(plan, ReadAhead(self._read(update)), count_micro_batch, self._agreement)
+
+    def _read(self, update: int) -> Iterator[MicroBatch]:
+        """Cut this rank's micro-batches of a window one by one; at no time does more than one exist here."""
+        config = self._config
+        round_size = config.micro_batch_size * config.world_size
+        self.token_pairs[update] = 0
+        for start in range(0, self._size(update), round_size):
+            begun = time.perf_counter_ns()
+            stop = min(start + round_size, self._size(update))
+            cut = self._cut(self._sequences(update, start, stop))
+            self.wait_s += (time.perf_counter_ns() - begun) / 1e9
+            self.token_pairs[update] += sum(map(_token_pairs, cut))
+            yield from cut
+
+    def _plan(self, update: int, world_size: int) -> WindowPlan:
+        size = self._size(update)
+        micro_steps = -(-size // (self._config.micro_batch_size * world_size))
+        return WindowPlan(update, micro_steps, world_size=world_size, is_partial=size < self._sequences_at_most)
+
+    def _size(self, update: int) -> int:
+        if update == self._full_rows_from:
+            return self._sequences_at_most
+        return min(self._source.window_size(update, self._global_batch_size), self._sequences_at_most)
+
+    def _sequences(self, update: int, start: int, stop: int) -> list[Sequence1D]:
+        """Give sequences start .. stop-1 of an update's window over all ranks."""
+        if update == self._full_rows_from:
+            return self._source.full_rows(stop - start, start)
+        return self._source.window(update, self._global_batch_size, start, stop)
+
+    def _cut(self, sequences: list[Sequence1D]) -> list[MicroBatch]:
+        """Lay sequences into this rank's micro-batches; one that would hold none is left to the loop."""
+        config = self._config
+        cut = cut_window(
+            sequences,
+            config.micro_batch_size,
+            config.world_size,
+            self._agreement.rank,
+            config.data.rows,
+            config.seq_len,
+        )
+        real = [micro_batch for micro_batch in cut if micro_batch.sequences]
+        return [_pinned(micro_batch) for micro_batch in real] if config.device == "cuda" else real
+
+
+def count_micro_batches(micro_batches: Sequence[MicroBatch]) -> WindowCounts:
+    """Count micro-batches together; the unit of a language model is the valid target."""
+    return WindowCounts(
+        len(micro_batches),
+        sum([micro_batch.sequences for micro_batch in micro_batches]),
+        sum([micro_batch.valid_targets for micro_batch in micro_batches]),
+        sum([micro_batch.token_slots for micro_batch in micro_batches]),
+        math.fsum([micro_batch.unit_sum for micro_batch in micro_batches]),
+    )
+
+
+def count_micro_batch(micro_batch: MicroBatch) -> WindowCounts:
+    """Count one micro-batch."""
+    return count_micro_batches([micro_batch])
+
+
+def _token_pairs(micro_batch: MicroBatch) -> int:
+    return micro_batch.token_slots * micro_batch.inputs.shape[1]
+
+
+def _pinned(micro_batch: MicroBatch) -> MicroBatch:
+    """Move to page-locked host memory, from where a copy to the GPU need not wait."""
+    return replace(micro_batch, inputs=micro_batch.inputs.pin_memory(), targets=micro_batch.targets.pin_memory())

@@ -1,0 +1,103 @@
+"""How long the timed part took, how well that is known, and which doubts it raises, as columns of one rank."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from bench.measure.update_times import Law, is_law_met, law_of, samples_of
+from bench.rank.protocol import Observations
+from bench.rank.workbench import Workbench
+from bench.statistics.health import Samples, flags_of
+
+
+def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: int | None) -> dict[str, Any]:
+    """State time, precision and flags of the timed part; all ranks call it together [one rank].
+
+    Args:
+        bench: What ran.
+        observed: What was observed.
+        memory_pass_bytes: Peak of the memory pass, to be held against that of the timed part [bytes].
+    """
+    pace = observed.pace
+    segments = list(observed.part("timed"))
+    times = observed.times("timed")
+    law = law_of(times) if pace.by_micro_steps else None
+    precision = pace.precision
+    marked_s = [math.fsum(sample.seconds for sample in part.samples) for part in segments]
+    marked = pace.flags if law is None or _is_confirmed(law, observed) else (*pace.flags, "law_not_met")
+    samples = Samples(
+        seconds=samples_of(times),
+        segments=list(zip(marked_s, [part.host_seconds for part in segments], strict=True)),
+        rank_seconds=_fastest_and_slowest(bench, sum(marked_s)),
+        timed_s=math.fsum(part.host_seconds for part in segments),
+        data_wait_s=observed.data_wait_s,
+        updates_skipped=sum(sample.result == "skipped" for sample in observed.samples("timed")),
+        alloc_retries=bench.device.allocator_counts().retries,
+        memory_pass_bytes=memory_pass_bytes,
+        timed_bytes=max((part.peaks.allocated_bytes or 0 for part in segments), default=0),
+        marked=marked if bench.ranks.rank == 0 else (),
+    )
+    return {
+        "timed_s": samples.timed_s,
+        "timed_cpu_s": math.fsum(part.cpu_seconds for part in segments),
+        "segments": len(segments),
+        "stop_reason": pace.stop_reason,
+        "target_half_width": pace.target_half_width,
+        "half_width": precision.half_width,
+        "lag1": precision.lag1,
+        "spread": precision.spread,
+        **_law_columns(bench, law),
+        "time_method": "extrapolated" if pace.is_shortened else bench.device.time_method,
+        "data_wait_s": observed.data_wait_s,
+        "flags": flags_of(samples),
+    }
+
+
+def timing_of(observed: Observations) -> dict[str, Any]:
+    """State when the timed part was and what the allocator held at its end, to be held against telemetry [one rank].
+
+    Edges are on the monotonic clock [s]; `reserved_bytes` is null without a caching allocator.
+    """
+    segments = list(observed.part("timed"))
+    last = segments[-1]
+    return {
+        "pid": os.getpid(),
+        "timed_from_s": segments[0].begin_s,
+        "timed_to_s": last.begin_s + last.host_seconds,
+        "reserved_bytes": last.peaks.reserved_bytes,
+    }
+
+
+def _law_columns(bench: Workbench, law: Law | None) -> dict[str, float | None]:
+    """State the law of the rank whose full update takes longest; null on the others, and without one.
+
+    The largest of each would belong to no rank: who waits for the slowest has short micro-steps and a long exchange.
+    """
+    if law is not None:
+        assert bench.trial.config.accumulation_steps is not None, "the trial is resolved"
+        full_update_s = law.seconds(bench.trial.config.accumulation_steps)
+        (slowest_s,) = bench.ranks.max([full_update_s])
+        law = law if full_update_s == slowest_s else None
+    return {
+        "micro_step_s": None if law is None else law.micro_step_s,
+        "update_step_s": None if law is None else law.update_s,
+    }
+
+
+def _is_confirmed(law: Law, observed: Observations) -> bool:
+    """Hold whole updates against the law: longer ones where windows are shortened, else medians against the mean."""
+    pace = observed.pace
+    if pace.is_shortened:
+        return is_law_met(law, observed.times("confirm"), pace.confirming_micro_steps)
+    times = observed.times("timed")
+    of_medians = law_of(times, of_medians=True)
+    assert of_medians is not None, "there is a law of means"
+    return is_law_met(of_medians, times, pace.micro_steps)
+
+
+def _fastest_and_slowest(bench: Workbench, marked_s: float) -> tuple[float, ...]:
+    """Give the least and the most time between marks of any rank [s]."""
+    least, most = bench.ranks.max([-marked_s, marked_s])
+    return (-least, most)

@@ -1,1 +1,0 @@
-"""Who drives: driver, launch, outcome and the worker."""

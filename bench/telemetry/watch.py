@@ -1,0 +1,290 @@
+"""Watch GPUs through NVML while a launch runs, from the driver's process: nothing runs in the ranks. No torch.
+
+A thread of its own polls about ten times a second. Each call has the time limit of `bench.telemetry.nvml`; when one
+hangs, the polling ends, what was told is kept, and nobody waits longer than that limit.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.errors import EnvironmentFault
+from bench.telemetry.nvml import (
+    CALL_LIMIT_S,
+    INIT_LIMIT_S,
+    NvmlProcess,
+    hung,
+    note_hung,
+    refusals,
+    say_fault,
+)
+from bench.telemetry.samples import GpuSample, GpuTrack
+from bench.telemetry.time_limit import LimitedThread, NoAnswerError, process_limit
+
+PERIOD_S = 0.1
+"""Time between samples [s]: the driver's own counters step about as often."""
+SELDOM = 2
+"""Memory, processes and ECC errors are asked with one sample in so many: these calls take locks of the driver."""
+
+
+@dataclass
+class _Watched:
+    """Hold one GPU's handles and what was told of it."""
+
+    uuid: str
+    device: Any
+    """Handle of the device that the rank sees: the GPU, or a MIG device."""
+    board: Any
+    """Handle of the whole GPU, for what a MIG device shares with its neighbours: clocks, temperature, errors."""
+    is_whole: bool
+    """Whether the rank has the whole GPU, so that its energy is the rank's."""
+    track: GpuTrack
+    samples: list[GpuSample] = field(default_factory=list)
+
+
+class GpuWatch:
+    """Ask NVML for samples of some GPUs, now and then or in the background.
+
+    Args:
+        nvml: The bindings (the module pynvml, or what stands for it in a test).
+        clock: The machine's monotonic clock [s].
+        period_s: Time between samples in the background [s].
+        call_limit_s: Limit of one call [s].
+        init_limit_s: Limit of the first call [s].
+    """
+
+    def __init__(
+        self,
+        nvml: Any,
+        clock: Callable[[], float] = time.monotonic,
+        period_s: float = PERIOD_S,
+        call_limit_s: float = CALL_LIMIT_S,
+        init_limit_s: float = INIT_LIMIT_S,
+    ) -> None:
+        self._nvml = nvml
+        self._clock = clock
+        self._period_s = period_s
+        self._call_limit_s = call_limit_s
+        self._init_limit_s = init_limit_s
+        self._thread: LimitedThread | None = None
+        self._poller: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._watched: list[_Watched] = []
+        self.driver_version: str | None = None
+        self.problem: str | None = hung[0] if hung else None
+        """Why NVML, or a GPU, could not be asked, in plain words; None while all is well."""
+
+    def choose(self, uuids: Sequence[str]) -> None:
+        """Watch these GPUs from now on, with no samples yet; every GPU of the machine where `uuids` is empty."""
+        self._watched = []
+        self._guarded(lambda: self._open(uuids))
+
+    def look(self) -> Mapping[str, GpuSample]:
+        """Take a full sample of each GPU now; a GPU that tells nothing is left out."""
+        found: dict[str, GpuSample] = {}
+
+        def take() -> None:
+            for gpu in self._watched:
+                sample = self._sample(gpu, is_full=True)
+                if not sample.is_empty:
+                    found[gpu.uuid] = sample
+
+        self._guarded(take)
+        return found
+
+    def poll_once(self, is_full: bool = True) -> None:
+        """Add one sample of each GPU to what is kept; a GPU that tells nothing adds none."""
+
+        def take() -> None:
+            for gpu in self._watched:
+                sample = self._sample(gpu, is_full)
+                if not (sample.is_empty or self._stop.is_set()):
+                    gpu.samples.append(sample)
+
+        self._guarded(take)
+
+    def start(self) -> None:
+        """Poll in the background until `stop`; without a thread for it, `problem` says so."""
+        poller = threading.Thread(target=self._poll, name="telemetry", daemon=True)
+        try:
+            poller.start()
+        except RuntimeError:
+            self.problem = f"No thread can be started: {process_limit()}"
+        else:
+            self._poller = poller
+
+    def stop(self) -> list[GpuTrack]:
+        """End the polling and give what was told; waits for one call at most."""
+        self._stop.set()
+        if self._poller is not None:
+            self._poller.join()  # after the call under way, which has its limit
+            self._poller = None
+        self._stop.clear()
+        return self.tracks()
+
+    def close(self) -> None:
+        """Let the thread end; the next question would begin anew."""
+        if self._thread is not None:
+            self._thread.close()
+        self._thread = None
+
+    def tracks(self) -> list[GpuTrack]:
+        """Give what was told so far."""
+        return [
+            GpuTrack(
+                gpu.uuid,
+                tuple(gpu.samples),
+                None,
+                gpu.track.power_limit_mw,
+                gpu.track.sm_clock_default_mhz,
+                gpu.track.sm_clock_max_mhz,
+            )
+            for gpu in self._watched
+        ]
+
+    def _poll(self) -> None:
+        number = 0
+        due_s = self._clock()
+        while not self._stop.is_set() and not hung:
+            self.poll_once(is_full=number % SELDOM == 0)
+            number += 1
+            # A library slower than the period is asked again at once, and not more often to catch up.
+            due_s = max(due_s + self._period_s, self._clock())
+            self._stop.wait(due_s - self._clock())
+
+    def _guarded(self, questions: Callable[[], None]) -> None:
+        """Ask; whatever NVML does, it ends here, and the reason is kept."""
+        if hung:
+            self.problem = hung[0]
+            return
+        try:
+            questions()
+        except NoAnswerError:
+            self.problem = note_hung()
+        except self._nvml.NVMLError as error:
+            self.problem = say_fault(error)
+        except EnvironmentFault as error:
+            self.problem = str(error)  # no thread to ask in: the launch may do without what it would tell
+        except OSError as error:
+            self.problem = f"the NVIDIA driver library cannot be used: {error}"
+
+    def _begin_session(self) -> None:
+        """Start NVML, once; after a failure the next launch tries again."""
+        if self._thread is not None:
+            return
+        thread = LimitedThread("nvml-watch")
+        try:
+            thread.ask(self._nvml.nvmlInit, self._init_limit_s)
+        except BaseException:
+            thread.close()
+            raise
+        self._thread = thread
+        self.driver_version = self._ask("nvmlSystemGetDriverVersion")
+
+    def _open(self, uuids: Sequence[str]) -> None:
+        self.problem = None
+        self._begin_session()
+        if uuids:
+            handles = [(uuid, self._handle_of(uuid)) for uuid in uuids]
+        else:
+            count = self._ask("nvmlDeviceGetCount") or 0
+            found = [self._ask("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
+            handles = [(self._ask("nvmlDeviceGetUUID", handle), handle) for handle in found if handle is not None]
+        for uuid, handle in handles:
+            if handle is None or uuid is None:
+                self.problem = f"the NVIDIA driver knows no GPU {uuid}"
+            else:
+                self._watched.append(self._begin(uuid, handle))
+
+    def _handle_of(self, uuid: str) -> Any:
+        """Find a device by UUID; torch writes GPU- before that of a MIG device too."""
+        names = dict.fromkeys((uuid, f"MIG-{uuid.removeprefix('GPU-')}"))
+        return next((h for n in names if (h := self._ask("nvmlDeviceGetHandleByUUID", n)) is not None), None)
+
+    def _begin(self, uuid: str, device: Any) -> _Watched:
+        nvml = self._nvml
+        board = None
+        if self._ask("nvmlDeviceIsMigDeviceHandle", device):
+            board = self._ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", device)
+        mode = self._ask("nvmlDeviceGetMigMode", device)
+        is_whole = board is None and (mode is None or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE)
+        board = device if board is None else board
+        track = GpuTrack(
+            uuid,
+            power_limit_mw=self._ask("nvmlDeviceGetEnforcedPowerLimit", board) if is_whole else None,
+            sm_clock_default_mhz=self._ask("nvmlDeviceGetDefaultApplicationsClock", board, nvml.NVML_CLOCK_SM),
+            sm_clock_max_mhz=self._ask("nvmlDeviceGetMaxClockInfo", board, nvml.NVML_CLOCK_SM),
+        )
+        # A GPU that is cut up, asked in place of the slice: what it tells of memory and energy is not the rank's.
+        is_slice = board is not device
+        return _Watched(uuid, device if is_whole or is_slice else None, board, is_whole, track)
+
+    def _sample(self, gpu: _Watched, is_full: bool) -> GpuSample:
+        nvml, board = self._nvml, gpu.board
+        begin_s = self._clock()
+        energy = self._ask("nvmlDeviceGetTotalEnergyConsumption", board) if gpu.is_whole else None
+        # The counter is what is interpolated in time, so the sample stands where it was read.
+        monotonic_s = (begin_s + self._clock()) / 2
+        return GpuSample(
+            monotonic_s=monotonic_s,
+            energy_mj=energy,
+            power_mw=self._ask("nvmlDeviceGetPowerUsage", board) if gpu.is_whole else None,
+            sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", board, nvml.NVML_CLOCK_SM),
+            temperature_c=self._temperature(board),
+            reasons=self._reasons(board),
+            power_violation_ns=self._violation(board, nvml.NVML_PERF_POLICY_POWER),
+            thermal_violation_ns=self._violation(board, nvml.NVML_PERF_POLICY_THERMAL),
+            ecc_uncorrected=self._ecc_errors(board) if is_full else None,
+            used_bytes=self._used_bytes(gpu.device) if is_full and gpu.device is not None else None,
+            processes=self._processes(gpu.device) if is_full and gpu.device is not None else None,
+        )
+
+    def _temperature(self, board: Any) -> Any:
+        nvml = self._nvml
+        told = self._ask("nvmlDeviceGetTemperatureV", board, nvml.NVML_TEMPERATURE_GPU)
+        return self._ask("nvmlDeviceGetTemperature", board, nvml.NVML_TEMPERATURE_GPU) if told is None else told
+
+    def _reasons(self, board: Any) -> Any:
+        told = self._ask("nvmlDeviceGetCurrentClocksEventReasons", board)
+        return self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", board) if told is None else told
+
+    def _violation(self, board: Any, policy: int) -> int | None:
+        """Read a counter that every driver numbers alike; those of hardware slowdowns moved between versions."""
+        status = self._ask("nvmlDeviceGetViolationStatus", board, policy)
+        return None if status is None else int(status.violationTime)
+
+    def _ecc_errors(self, board: Any) -> int | None:
+        nvml = self._nvml
+        kind, since = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+        count: int | None = self._ask("nvmlDeviceGetTotalEccErrors", board, kind, since)
+        return count
+
+    def _used_bytes(self, device: Any) -> int | None:
+        """Read by the newer call alone: the older one counts the driver's own memory as used."""
+        memory = self._ask("nvmlDeviceGetMemoryInfo", device, self._nvml.nvmlMemory_v2)
+        return None if memory is None else int(memory.used)
+
+    def _processes(self, device: Any) -> tuple[NvmlProcess, ...] | None:
+        listed = self._ask("nvmlDeviceGetComputeRunningProcesses", device)
+        if listed is None:
+            return None
+        return tuple(NvmlProcess(process.pid, process.usedGpuMemory) for process in listed)
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        """Ask one thing; None when this device, driver, binding or permission does not tell.
+
+        Raises:
+            NoAnswerError: The library hangs.
+        """
+        if self._thread is None or self._stop.is_set():  # nobody waits for the rest of a sample
+            return None
+        try:
+            return self._thread.ask(lambda: getattr(self._nvml, name)(*arguments), self._call_limit_s)
+        except refusals(self._nvml) as error:
+            if type(error).__name__ == "NVMLError_GpuIsLost":
+                self.problem = say_fault(error)
+            return None

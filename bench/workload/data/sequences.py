@@ -1,0 +1,189 @@
+"""Data as a pure function (seed, global batch, update) -> sequences, so that every cut of a window sees the same data.
+
+Update u takes sequences u*G .. u*G + G-1 of the concatenated seeded permutations of the corpus, whatever the
+micro-batch, the world size or the order in which updates are asked for. A source that is finite by request
+(`sequences_per_epoch`) ends its windows at the end of each epoch instead, which is where partial windows come from.
+Of a corpus with enough sequences, a few spread evenly over it are held out for the validation loss: no update takes
+them.
+"""
+
+# N = tokens of the corpus, n = sequences per epoch, G = global batch [sequences], T = seq_len [tokens]
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import BenchError
+from bench.workload.data.corpus import Corpus
+
+Rows = Literal["ragged", "padded", "packed"]
+Sequence1D = NDArray[np.int64]
+
+HELD_OUT_AT_MOST = 64
+"""Sequences held out of training at most; fewer from a small corpus: one in a hundred, rounded down."""
+
+
+class SequenceSource:
+    """Cut a corpus into sequences and deal them to updates.
+
+    A sequence has at most T+1 tokens: T inputs, and the same shifted by one as targets. `packed` cuts the token
+    stream, document borders included, into rows of T+1 tokens with stride T; the last few tokens that fill no row are
+    left out. `ragged` and `padded` take one document as one sequence, cut at T+1 tokens; a document of one token has
+    nothing to predict and is left out.
+
+    Attributes:
+        num_sequences: Sequences of one epoch, held-out ones not among them [sequences].
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        rows: Rows,
+        seq_len: int,
+        seed: int,
+        sequences_per_epoch: int | None = None,
+        tail: Literal["keep", "drop"] = "keep",
+    ) -> None:
+        """Prepare the source; with `sequences_per_epoch` n, an epoch is the first n sequences of the corpus.
+
+        `tail` acts on finite sources only: `drop` leaves the partial window at an epoch's end out.
+
+        Raises:
+            BenchError: The corpus has no document borders for ragged or padded rows, or too few sequences.
+        """
+        self._tokens = np.asarray(corpus.tokens)  # a plain view: slicing a memmap object costs several times as much
+        self._seed = seed
+        self._seq_len = seq_len
+        self._tail = tail
+        self._is_finite = sequences_per_epoch is not None
+        if rows == "packed":
+            self._starts = np.arange((self._tokens.size - 1) // seq_len, dtype=np.int64) * seq_len
+            self._stops = self._starts + seq_len + 1
+        else:
+            if not corpus.has_document_borders:
+                raise BenchError(
+                    f"data.rows = {rows} - {corpus.source} is one stream of tokens without document borders, and such "
+                    "rows hold one document each - use rows: packed, or name the id that ends a document (end_of_text)"
+                )
+            offsets = np.asarray(corpus.offsets)
+            long_enough = np.flatnonzero(np.diff(offsets) >= 2)
+            self._starts = offsets[long_enough]
+            self._stops = np.minimum(offsets[long_enough + 1], self._starts + seq_len + 1)
+        in_corpus = int(self._starts.size)
+        held_out = min(HELD_OUT_AT_MOST, in_corpus // 100)
+        self._held_out = (2 * np.arange(held_out) + 1) * in_corpus // (2 * held_out) if held_out else np.arange(0)
+        self._trained_on = np.delete(np.arange(in_corpus), self._held_out)
+        available = int(self._trained_on.size)
+        if available == 0:
+            raise BenchError(
+                f"{corpus.source} - {self._tokens.size} tokens give no sequence with rows: {rows}, seq_len = {seq_len}"
+                " - use more text or a shorter seq_len"
+            )
+        if sequences_per_epoch is not None and sequences_per_epoch > available:
+            raise BenchError(
+                f"data.sequences_per_epoch = {sequences_per_epoch} - {corpus.source} gives only {available} sequences "
+                f"to train on with rows: {rows}, seq_len = {seq_len} - ask for at most {available}"
+            )
+        self.num_sequences: int = available if sequences_per_epoch is None else sequences_per_epoch
+        self._permutations: dict[int, NDArray[np.int64]] = {}
+        self._full_row_starts: NDArray[np.int64] | None = None
+
+    def window(self, update: int, global_batch_size: int, start: int = 0, stop: int | None = None) -> list[Sequence1D]:
+        """Give the sequences of one update over all ranks, each (<= T+1,) int64 [tokens].
+
+        Exactly G sequences, fewer only at the end of an epoch of a finite source; with `start` and `stop`, those of
+        them from one position to before another. Any update may be asked for at any time.
+
+        Raises:
+            BenchError: An epoch holds no whole window and `tail` is `drop`.
+        """
+        return [self._sequence(index) for index in self._indices(update, global_batch_size)[start:stop]]
+
+    def window_size(self, update: int, global_batch_size: int) -> int:
+        """Count the sequences of one update over all ranks without reading them [sequences]."""
+        updates_per_epoch = self.updates_per_epoch(global_batch_size)
+        if updates_per_epoch is None:
+            return global_batch_size
+        return min(global_batch_size, self.num_sequences - update % updates_per_epoch * global_batch_size)
+
+    def held_out(self) -> list[Sequence1D]:
+        """Give the sequences that no update takes, each (<= T+1,) int64 [tokens].
+
+        They depend on the corpus, the rows and T alone; there are none where the corpus has less than 100 sequences.
+        """
+        return [self._sequence(int(index)) for index in self._held_out]
+
+    def updates_per_epoch(self, global_batch_size: int) -> int | None:
+        """Count the updates of one epoch; None where windows run across epochs [updates].
+
+        Raises:
+            BenchError: An epoch holds no whole window and `tail` is `drop`.
+        """
+        if not self._is_finite:
+            return None
+        if self._tail == "keep":
+            return -(-self.num_sequences // global_batch_size)
+        if self.num_sequences < global_batch_size:
+            raise BenchError(
+                f"data.sequences_per_epoch = {self.num_sequences} with tail: drop leaves nothing of a window of "
+                f"global_batch_size = {global_batch_size} sequences - use tail: keep, or ask for at least "
+                f"{global_batch_size} sequences"
+            )
+        return self.num_sequences // global_batch_size
+
+    def full_rows(self, count: int, first: int = 0) -> list[Sequence1D]:
+        """Give `count` sequences of exactly T+1 tokens, whatever the rows setting, for the largest window there can be.
+
+        They are the packed rows from the start of the corpus that predict no held-out token, from number `first` on,
+        again from the start after the last; a corpus that is shorter than one row is repeated to fill it, and one that
+        has no such row gives all its rows.
+        """
+        width = self._seq_len + 1
+        if self._tokens.size < width:
+            row: Sequence1D = np.resize(self._tokens, width).astype(np.int64)
+            return [row] * count
+        if self._full_row_starts is None:
+            self._full_row_starts = self._find_full_rows()
+        starts = self._full_row_starts[np.arange(first, first + count) % self._full_row_starts.size]
+        return [self._tokens[start : start + width].astype(np.int64) for start in starts]
+
+    def _find_full_rows(self) -> NDArray[np.int64]:
+        """Find the packed rows none of whose targets is a target of a held-out sequence."""
+        starts = np.arange((self._tokens.size - 1) // self._seq_len, dtype=np.int64) * self._seq_len
+        if self._held_out.size == 0:
+            return starts
+        # Targets of a sequence are its tokens but the first, so two neighbours may share a border token.
+        began = np.searchsorted(self._starts[self._held_out] + 1, starts + self._seq_len + 1)
+        ended = np.searchsorted(self._stops[self._held_out], starts + 1, side="right")
+        free = starts[began == ended]
+        return free if free.size else starts
+
+    def _indices(self, update: int, global_batch_size: int) -> NDArray[np.int64]:
+        """Find which sequences of the corpus an update takes."""
+        n = self.num_sequences
+        updates_per_epoch = self.updates_per_epoch(global_batch_size)
+        if updates_per_epoch is not None:
+            epoch, window_of_epoch = divmod(update, updates_per_epoch)
+            start = window_of_epoch * global_batch_size
+            return self._permutation(epoch)[start : start + global_batch_size]
+        first, stop = update * global_batch_size, (update + 1) * global_batch_size
+        parts = [
+            self._permutation(epoch)[max(first - epoch * n, 0) : stop - epoch * n]
+            for epoch in range(first // n, (stop - 1) // n + 1)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _permutation(self, epoch: int) -> NDArray[np.int64]:
+        """Shuffle the sequences of one epoch; the last two asked for are kept, since a window may straddle a border."""
+        if epoch not in self._permutations:
+            if len(self._permutations) >= 2:
+                del self._permutations[next(iter(self._permutations))]
+            order = np.random.default_rng([self._seed, epoch]).permutation(self.num_sequences)
+            self._permutations[epoch] = self._trained_on[order]
+        return self._permutations[epoch]
+
+    def _sequence(self, index: int) -> Sequence1D:
+        return self._tokens[self._starts[index] : self._stops[index]].astype(np.int64)

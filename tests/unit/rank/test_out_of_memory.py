@@ -1,0 +1,59 @@
+"""Which errors are out of memory: by class first, then by message, and nothing that only looks alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.rank.out_of_memory import classify_error
+
+NCCL = (
+    "NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, unhandled cuda error (run with NCCL_DEBUG=INFO "
+    "for details), NCCL version 2.20.5\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+)
+"""What torch says of any CUDA failure inside NCCL; the reason comes after it."""
+
+
+@pytest.mark.parametrize(
+    ("classes", "text", "device", "outcome"),
+    [
+        (["OutOfMemoryError", "RuntimeError"], "CUDA out of memory. Tried to allocate 2 GiB", "cuda", "oom"),
+        (["OutOfMemoryError", "RuntimeError"], "words that nobody knows yet", "cuda", "oom"),
+        (["RuntimeError"], "CUDA error: out of memory", "cuda", "oom"),
+        (["RuntimeError"], "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)", "cuda", "oom"),
+        (["RuntimeError"], "CUDA error: an illegal memory access was encountered", "cuda", "failed"),
+        (["RuntimeError"], "CUDA error: device-side assert triggered", "cuda", "failed"),
+        (["RuntimeError"], "CUDA driver error: out of memory", "cuda", "oom"),
+        (["AcceleratorError", "RuntimeError"], "CUDA error: out of memory", "cuda", "oom"),
+        (["RuntimeError"], "Triton Error [CUDA]: out of memory", "cuda", "oom"),
+        (["RuntimeError"], "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "cuda", "oom"),
+        (["RuntimeError"], "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", "cuda", "oom"),
+        (["RuntimeError"], "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED", "cuda", "oom_host"),
+        (["RuntimeError"], "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", "cuda", "failed"),
+        (["RuntimeError"], "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling cublasCreate(h)", "cuda", "failed"),
+        (["DistBackendError", "RuntimeError"], NCCL + "Cuda failure 2 'out of memory'", "cuda", "oom"),
+        (["DistBackendError", "RuntimeError"], NCCL + "Cuda failure 'out of memory'", "cuda", "oom"),
+        (["DistBackendError", "RuntimeError"], NCCL + "Failed to CUDA calloc async 6291456 bytes", "cuda", "oom"),
+        (["DistBackendError", "RuntimeError"], NCCL + "Cuda failure 1 'invalid argument'", "cuda", "failed"),
+        (
+            ["DistBackendError", "RuntimeError"],
+            NCCL + "Cuda failure 'an illegal memory access was encountered'\nFailed to CUDA calloc 512 bytes",
+            "cuda",
+            "failed",
+        ),
+        (["RuntimeError"], "std::bad_alloc", "cuda", "oom_host"),
+        (["MemoryError"], "", "cuda", "oom_host"),
+        (["MemoryError"], "", "cpu", "oom"),
+        (["RuntimeError"], "[enforce fail] DefaultCPUAllocator: can't allocate memory: Error code 12", "cpu", "oom"),
+        (["OSError"], "[Errno 12] Cannot allocate memory", "cuda", "oom_host"),
+        (["ValueError"], "my loader said: memory of last year", "cuda", "failed"),
+    ],
+)  # fmt: skip
+def test_error_is_out_of_memory_by_class_first_and_then_by_a_short_list_of_messages(
+    classes: list[str], text: str, device: str, outcome: str
+) -> None:
+    """One phrase is not enough and too much: illegal access is no OOM.
+
+    Case 54: https://github.com/Lightning-AI/pytorch-lightning/issues/6819, and too wide a match
+    https://github.com/the-database/traiNNer-redux/pull/321
+    """
+    assert classify_error(classes, text, device) == outcome

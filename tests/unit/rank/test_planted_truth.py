@@ -1,0 +1,231 @@
+"""Goal M6: a device with a known update time and noise is measured for what it is; counts are exact."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.rank.ranks import Ranks
+from bench.rank.timed_columns import timing_of
+from benchmarks.simulate import correlated_noise
+from tests.planted_launch import Seconds, planted, row_of
+
+TOKENS_PER_UPDATE = 4 * 16
+
+
+@pytest.fixture(autouse=True)
+def cache_home(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def noisy(seconds: float, sd: float, lag1: float = 0.0, seed: int = 1) -> Seconds:
+    """Plant the time of an update: a mean, and noise that may follow itself."""
+    noise = correlated_noise(np.random.default_rng(seed), (5000,), lag1)
+    return lambda update: seconds * (1 + sd * float(noise[update]))
+
+
+def nothing(_: int) -> float:
+    """Take no time."""
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    ("measure", "sd", "error"),
+    [
+        ({"preset": "quick"}, 0.005, 0.005),
+        ({"preset": "normal"}, 0.01, 0.005),
+        ({"preset": "strict"}, 0.02, 0.005),
+        ({"warmup_updates": 3, "updates": 400}, 0.03, 0.005),
+    ],
+)
+def test_planted_update_time_is_measured(measure: dict[str, Any], sd: float, error: float) -> None:
+    """The rate is that of the planted mean, and the row says how well it is known."""
+    bench, _ = planted(measure, nothing, noisy(0.1, sd))
+    row, updates, observed = row_of(bench)
+    timed = [update for update in updates if update["phase"] == "timed"]
+    assert row["outcome"] == "ok"
+    assert row["valid_tokens_per_s"] == pytest.approx(TOKENS_PER_UPDATE / 0.1, rel=error)
+    assert row["valid_tokens"] == TOKENS_PER_UPDATE * len(timed)
+    assert row["updates_attempted"] == row["updates_applied"] == len(timed)
+    assert row["timed_s"] == pytest.approx(sum(update["seconds"] for update in timed))
+    assert row["segments"] == len(list(observed.part("timed")))
+    assert row["target_half_width"] is None or row["half_width"] <= row["target_half_width"]
+    assert row["stop_reason"] == ("precision" if "preset" in measure else "fixed")
+    assert row["flags"] == []
+
+
+def test_planted_noise_is_measured() -> None:
+    """Standard deviation within 5 %, correlation of neighbours within 0.1."""
+    bench, _ = planted({"warmup_updates": 3, "updates": 1500}, nothing, noisy(0.1, 0.02, lag1=0.6))
+    row, _, _ = row_of(bench)
+    assert row["spread"] == pytest.approx(0.02, rel=0.05)
+    assert row["lag1"] == pytest.approx(0.6, abs=0.1)
+
+
+def test_every_update_of_the_launch_is_in_the_table_once() -> None:
+    """First, memory, quality, warm-up and timed, numbered without a gap; none of the earlier ones is in the rate."""
+    slow_start = noisy(0.1, 0.001)
+    bench, _ = planted(
+        {"preset": "quick", "quality_updates": 8}, nothing, lambda update: slow_start(update) + 5.0 * (update < 8)
+    )
+    row, updates, _ = row_of(bench)
+    assert [update["update"] for update in updates] == list(range(len(updates)))
+    phases = list(dict.fromkeys(update["phase"] for update in updates))
+    assert phases == ["first", "memory", "quality", "warmup", "timed"]
+    assert row["launch_updates"] == len(updates)
+    assert row["warmup_updates"] == sum(update["phase"] == "warmup" for update in updates)
+    assert row["valid_tokens_per_s"] == pytest.approx(TOKENS_PER_UPDATE / 0.1, rel=0.005)
+    assert row["final_train_loss"] == 3.0
+
+
+class Told(Ranks):
+    """Be a rank that hears from rank 0 what the script says."""
+
+    script: Iterator[float]
+
+    def from_rank0(self, value: float) -> float:
+        """Give what rank 0 said, whatever this rank would have said."""
+        del value
+        return next(self.script)
+
+
+def test_a_rank_runs_what_rank_0_says() -> None:
+    """An estimate, then the updates of the warm-up and of the segments, each ended by 0."""
+    bench, _ = planted({"preset": "quick"}, nothing, noisy(0.1, 0.3))
+    bench.ranks = Told(0, 1, None)
+    Told.script = iter([0.1, 7, 4, 0, 5, 3, 0])
+    row, updates, observed = row_of(bench)
+    assert [len(part.samples) for part in observed.part("warmup")] == [7, 4]
+    assert [len(part.samples) for part in observed.part("timed")] == [5, 3]
+    assert (row["segments"], row["updates_attempted"], len(updates)) == (2, 8, 4 + 11 + 8)
+
+
+def test_a_transient_is_left_to_the_warm_up() -> None:
+    """Updates that get faster by a third over the first tens are waited out."""
+    steady = noisy(0.1, 0.001)
+    bench, _ = planted({"preset": "normal"}, nothing, lambda update: steady(update) * (1 + 0.3 * np.exp(-update / 6)))
+    row, _, _ = row_of(bench)
+    assert row["valid_tokens_per_s"] == pytest.approx(TOKENS_PER_UPDATE / 0.1, rel=0.002)
+    assert row["flags"] == []
+
+
+def test_time_outside_the_marks_is_in_the_rate_and_raises_the_flag() -> None:
+    """The host's clock counts; that the device's marks tell another story is said."""
+    bench, device = planted({"preset": "quick"}, nothing, noisy(0.1, 0.001))
+    device.edge_s = 0.01
+    row, _, _ = row_of(bench)
+    assert "clock_mismatch" in row["flags"]
+    assert row["valid_tokens_per_s"] < 0.995 * TOKENS_PER_UPDATE / 0.1
+
+
+def test_noise_beyond_the_preset_is_flagged() -> None:
+    """The figure is kept."""
+    bench, _ = planted({"preset": "quick"}, nothing, noisy(0.1, 0.3))
+    row, _, _ = row_of(bench)
+    assert {"not_steady", "precision_not_met"} <= {*row["flags"]}
+    assert row["stop_reason"] == "cap"
+    assert row["half_width"] > 0.02
+
+
+def test_more_memory_in_the_timed_part_than_in_the_memory_pass_is_flagged_and_reported() -> None:
+    """The larger of the two is the row's."""
+    bench, device = planted({"preset": "quick"}, nothing, noisy(0.1, 0.001))
+    held = device.allocator.allocated
+    counted = 0
+
+    def update_s(update: int) -> float:
+        nonlocal counted
+        counted += 1
+        device.allocator.allocate(1000)
+        device.allocator.free(1000)
+        if update == 35:
+            device.allocator.allocate(5000)
+            device.allocator.free(5000)
+        return 0.1
+
+    bench.loop._update_s = update_s  # type: ignore[attr-defined]
+    row, _, _ = row_of(bench)
+    assert counted > 35
+    assert row["flags"] == ["mem_unstable"]
+    assert row["peak_allocated_bytes"] == held + 5000
+    assert row["peak_phase"] is None, "the memory pass did not reach it, so nothing is known of it"
+
+
+LONG: dict[str, Any] = {"global_batch_size": 128, "accumulation_steps": 64, "micro_batch_size": 2}
+
+
+def test_long_updates_are_sampled_by_their_micro_steps() -> None:
+    """An update of 3.6 s: three whole ones are enough, for the micro-steps between them tell the spread."""
+    noise = np.random.default_rng(2).standard_normal(100_000)
+    drawn = iter(noise)
+    bench, _ = planted({"preset": "normal"}, lambda _: 0.05 * (1 + 0.01 * next(drawn)), lambda _: 0.4, **LONG)
+    row, updates, observed = row_of(bench)
+    assert row["updates_attempted"] == 3
+    assert row["micro_step_s"] == pytest.approx(0.05, rel=0.003)
+    assert row["update_step_s"] == pytest.approx(0.4, rel=0.05)
+    assert row["spread"] == pytest.approx(0.01, rel=0.15)
+    assert row["valid_tokens_per_s"] == pytest.approx(128 * 16 / 3.6, rel=0.003)
+    assert (row["time_method"], row["flags"]) == ("cuda_events", [])
+    assert observed.pace.by_micro_steps
+    assert {update["sequences"] for update in updates} == {128}
+
+
+def test_updates_too_long_for_three_are_shortened_and_extrapolated() -> None:
+    """An update of 65.6 s that holds 64 micro-steps; windows of nine tell the same rate, and losses are left null."""
+    bench, _ = planted({"preset": "normal", "quality_updates": 5}, lambda _: 1.0, lambda _: 1.6, **LONG)
+    row, updates, _ = row_of(bench)
+    assert row["time_method"] == "extrapolated"
+    assert {update["sequences"] for update in updates if update["phase"] in {"first", "memory"}} == {128}
+    assert {update["sequences"] for update in updates if update["phase"] == "timed"} == {2 * 9}
+    assert {update["sequences"] for update in updates if update["phase"] == "confirm"} == {2 * 18}
+    assert row["valid_tokens_per_s"] == pytest.approx(128 * 16 / 65.6)
+    assert row["update_s_median"] == pytest.approx(65.6)
+    assert (row["micro_step_s"], row["update_step_s"]) == (pytest.approx(1.0), pytest.approx(1.6))
+    assert (row["outcome"], row["flags"]) == ("ok", [])
+    assert row["final_train_loss"] is None
+    assert row["validation_loss"] is None
+    losses = {phase: {u["train_loss"] is None for u in updates if u["phase"] == phase} for phase in ("first", "timed")}
+    assert losses == {"first": {False}, "timed": {True}}
+    assert {update["train_loss"] for update in updates if update["phase"] in {"warmup", "confirm"}} <= {None}
+    assert row["windows_partial"] == 0
+
+
+def test_micro_steps_that_get_slower_break_the_law_and_are_flagged() -> None:
+    """What short windows tell is then not what long ones take."""
+    bench, _ = planted({"preset": "normal"}, lambda step: 1.0 + 0.02 * step, lambda _: 1.6, **LONG)
+    row, _, _ = row_of(bench)
+    assert row["time_method"] == "extrapolated"
+    assert "law_not_met" in row["flags"]
+
+
+def test_a_fixed_length_is_never_shortened() -> None:
+    """It was asked for."""
+    bench, _ = planted({"warmup_updates": 0, "updates": 2}, lambda _: 1.0, lambda _: 1.6, **LONG)
+    row, updates, _ = row_of(bench)
+    assert {update["sequences"] for update in updates} == {128}
+    assert (row["time_method"], row["micro_step_s"], row["flags"]) == ("cuda_events", None, ["few_updates"])
+
+
+def test_streamed_windows_are_shortened_too() -> None:
+    """They are cut as they are read."""
+    bench, _ = planted({"preset": "normal"}, lambda _: 1.0, lambda _: 1.6, window_mode="streamed", **LONG)
+    row, updates, _ = row_of(bench)
+    assert {update["sequences"] for update in updates if update["phase"] == "timed"} == {2 * 9}
+    assert row["valid_tokens_per_s"] == pytest.approx(128 * 16 / 65.6)
+
+
+def test_edges_of_the_timed_part_hold_all_of_it_and_nothing_else() -> None:
+    """What telemetry is held against: the planted clock from the first segment's begin to the last one's end."""
+    bench, device = planted({"warmup_updates": 2, "updates": 10}, nothing, lambda _: 0.5)
+    device.now_s = 100.0
+    row, _, observed = row_of(bench)
+    timing = timing_of(observed)
+    before = sum(len(list(observed.samples(name))) for name in ("first", "memory", "quality", "warmup"))
+    assert timing["timed_from_s"] == pytest.approx(100.0 + 0.5 * before)
+    assert timing["timed_to_s"] - timing["timed_from_s"] == pytest.approx(row["timed_s"])
+    assert timing["pid"] == os.getpid()
+    assert timing["reserved_bytes"] == list(observed.part("timed"))[-1].peaks.reserved_bytes

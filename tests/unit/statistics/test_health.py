@@ -1,0 +1,73 @@
+"""Every doubt raises exactly its own flag, and a clean launch none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bench.statistics.health import Samples, flags_of, has_drift, spike_share, spikes
+
+STEADY = tuple(1 + 0.001 * np.random.default_rng(7).standard_normal(120))
+CLEAN = Samples(
+    seconds=STEADY,
+    segments=((1.0, 1.0005), (0.25, 0.2501)),
+    rank_seconds=(10.0, 10.1),
+    timed_s=120.0,
+    data_wait_s=1.0,
+    alloc_retries=0,
+    memory_pass_bytes=1000,
+    timed_bytes=1000,
+)
+
+
+def test_a_clean_launch_has_no_flag() -> None:
+    """Small differences are not doubts."""
+    assert flags_of(CLEAN) == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "plant"),
+    [
+        ("few_updates", lambda: replace(CLEAN, seconds=STEADY[:9])),
+        ("drift", lambda: replace(CLEAN, seconds=tuple(np.array(STEADY) * np.linspace(1, 1.02, 120)))),
+        ("spiky", lambda: replace(CLEAN, seconds=(*STEADY[:60], 1.1, *STEADY[60:]))),
+        ("clock_mismatch", lambda: replace(CLEAN, segments=((1.0, 1.0005), (0.25, 0.2516)))),
+        ("straggler", lambda: replace(CLEAN, rank_seconds=(10.0, 10.0, 10.21))),
+        ("data_bound", lambda: replace(CLEAN, data_wait_s=6.1)),
+        ("amp_skips", lambda: replace(CLEAN, updates_skipped=1)),
+        ("alloc_retries", lambda: replace(CLEAN, alloc_retries=1)),
+        ("mem_unstable", lambda: replace(CLEAN, timed_bytes=1001)),
+        ("not_steady", lambda: replace(CLEAN, marked=("not_steady",))),
+        ("precision_not_met", lambda: replace(CLEAN, marked=("precision_not_met",))),
+    ],
+)
+def test_a_planted_fault_raises_exactly_its_flag(flag: str, plant: Callable[[], Samples]) -> None:
+    """One fault, one flag."""
+    assert flags_of(plant()) == [flag]
+
+
+def test_what_is_not_known_raises_no_flag() -> None:
+    """A CPU has no allocator counters and one rank has no straggler."""
+    unknown = replace(CLEAN, alloc_retries=None, memory_pass_bytes=None, timed_bytes=None, rank_seconds=(10.0,))
+    assert flags_of(unknown) == []
+
+
+def test_drift_needs_thirty_samples_and_more_than_half_a_percent() -> None:
+    """A third of fewer samples is a handful."""
+    ramp = np.linspace(1, 1.05, 120)
+    assert has_drift(ramp)
+    assert not has_drift(ramp[:29])
+    assert not has_drift(np.linspace(1, 1.006, 120))
+
+
+def test_a_spike_is_marked_where_it_is() -> None:
+    """Two per cent above the median of quiet times is one; a slow phase of half the updates is not."""
+    times = np.ones(50)
+    times[20] = 1.03
+    assert np.flatnonzero(spikes(times)).tolist() == [20]
+    assert spike_share(times) == pytest.approx(1.03 / 50.03)
+    assert not spikes(np.repeat([1.0, 1.5], 25)).any()
+    assert spike_share([]) == 0.0

@@ -1,0 +1,28 @@
+"""A question has a time limit; the thread that hangs is left behind."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from bench.telemetry.time_limit import LimitedThread, NoAnswerError
+from tests.patience import PATIENCE_S
+
+
+def test_answers_come_in_order_and_errors_are_the_askers() -> None:
+    """What a question raises is raised where it was asked, and the thread goes on."""
+    thread = LimitedThread("test")
+    assert thread.ask(lambda: 1, PATIENCE_S) == 1
+    with pytest.raises(ZeroDivisionError):
+        thread.ask(lambda: 1 // 0, PATIENCE_S)
+    assert thread.ask(lambda: 2, PATIENCE_S) == 2
+    thread.close()
+
+
+def test_question_that_hangs_is_given_up() -> None:
+    """The caller goes on at once after the limit, whatever the thread does."""
+    release = threading.Event()
+    with pytest.raises(NoAnswerError):
+        LimitedThread("test").ask(release.wait, 0.01)
+    release.set()
