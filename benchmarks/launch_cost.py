@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.drive.driver import run_sweep
+from bench.drive.work import rank_launcher
 from bench.launch.launcher import Launcher
 from bench.launch.trial_file import TrialFile
 from bench.record.paths import LaunchPaths
@@ -100,13 +101,13 @@ def costs_of_torchrun(ranks: int, launches: int) -> list[float]:
 def figures(options: argparse.Namespace) -> Iterator[Figure]:
     """Launch one and two ranks in each way."""
     launches = options.launches or (3 if options.quick else 6)
-    server = Launcher()
+    server = rank_launcher()
     for ranks, goal_s in GOALS_S.items():
         of = f"{ranks} rank{'s' if ranks > 1 else ''}"
         ours = costs_of_launcher(server, ranks, launches)
         yield median_figure(f"launch after the first beside its updates, {of}", ours, goal_s)
         for name, costs in (
-            ("spawned", costs_of_launcher(Launcher("spawn"), ranks, launches)),
+            ("spawned", costs_of_launcher(rank_launcher("spawn"), ranks, launches)),
             ("under torchrun", costs_of_torchrun(ranks, launches)),
         ):
             yield _against(median_figure(f"   the same {name}, {of}", costs), ours)

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from bench.drive.driver import run_sweep
-from bench.launch.launcher import Launcher
+from bench.drive.work import rank_launcher
 from bench.record.fit import HEADROOM
 from bench.sweep.check import check_document
 from bench.sweep.expand import MachineFacts
@@ -59,7 +59,7 @@ def launched(folder: Path) -> tuple[int, int]:
     faults = folder / "faults"
     faults.write_text("")
     os.environ["BENCH_FAULTS"] = str(faults)  # read by each rank; named before the fork server starts
-    launcher = Launcher()
+    launcher = rank_launcher()
 
     def rows_of(name: str, micro_batch_size: Any) -> pd.DataFrame:
         run_sweep(sweep_of(micro_batch_size), folder / name, _FACTS, Quiet(), launcher=launcher)

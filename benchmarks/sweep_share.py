@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.drive.driver import run_sweep
-from bench.launch.launcher import Launcher
+from bench.drive.work import rank_launcher
 from bench.record.store import read_table, read_update_table
 from bench.sweep.check import check_document
 from bench.sweep.expand import MachineFacts
@@ -52,7 +52,7 @@ def sweep_of(trials: int) -> Sweep:
 def figures(options: argparse.Namespace) -> Iterator[Figure]:
     """Run one sweep."""
     trials = options.trials or (4 if options.quick else 24)
-    launcher = Launcher()
+    launcher = rank_launcher()
     with tempfile.TemporaryDirectory() as name:
         run_sweep(sweep_of(1), Path(name) / "before", _FACTS, Quiet(), launcher=launcher)
         folder = Path(name) / "results"

@@ -79,15 +79,15 @@ def check(
     """
     from bench.check.exchange.lines import overall
     from bench.drive.proofs import run_proof
+    from bench.drive.work import rank_launcher
     from bench.launch.interrupts import Interrupts
-    from bench.launch.launcher import Launcher
     from bench.record.paths import LaunchPaths
 
     requests = list(_requests(sweep_file, step, model, device, time_limit_s))
     rows: list[dict[str, Any]] = []
     verdicts = []
     on_one_rank: dict[str, list[Line]] = {}
-    launcher = Launcher()
+    launcher = rank_launcher()
     launcher.warm_up()
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder, Interrupts() as interrupts:
         for request in requests:

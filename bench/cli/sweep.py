@@ -90,7 +90,7 @@ def sweep(
     from bench.cli.progress import PatientConsole, SweepProgress
     from bench.drive.driver import SweepInterrupted, run_sweep
     from bench.drive.folder import repair_folder, set_folder_aside
-    from bench.launch.launcher import Launcher
+    from bench.drive.work import rank_launcher
     from bench.sweep.expand import expand
     from bench.sweep.rounds import with_rounds
 
@@ -112,7 +112,7 @@ def sweep(
             messages.print(line, highlight=False, markup=False)
     try:
         with SweepProgress(messages) as progress:
-            launcher = Launcher("spawn" if start_method == "spawn" else "forkserver")
+            launcher = rank_launcher("spawn" if start_method == "spawn" else "forkserver")
             summary = run_sweep(
                 asked,
                 folder,

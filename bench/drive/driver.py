@@ -23,6 +23,7 @@ from bench.drive.repeats import Repeats
 from bench.drive.schedule import Place, next_launch, places
 from bench.drive.tables import write_tables
 from bench.drive.telemetry import Telemetry
+from bench.drive.work import rank_launcher
 from bench.errors import LockedError, StorageError
 from bench.launch.interrupts import Interrupts
 from bench.launch.launcher import Launcher
@@ -109,7 +110,7 @@ def run_sweep(
         if journal.torn_bytes:
             progress.note(f"cut an unfinished last line of {paths.journal} ({journal.torn_bytes} bytes)")
         record = Record(paths, sweep.name, journal, lock)
-        launcher = launcher or Launcher()
+        launcher = launcher or rank_launcher()
         proofs = Proofs(paths, launcher, interrupts) if prove else None
         launches = RecordedLaunches(sweep, paths, record, launcher, progress, interrupts, deadline_s, proofs, telemetry)
         run = _Run(sweep, points, paths, facts, record, launcher, launches, progress, interrupts)

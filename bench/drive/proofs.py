@@ -15,6 +15,7 @@ from typing import Any
 from bench.check.exchange.lines import Line, failed, merge, overall, unproven
 from bench.check.exchange.request import ProofRequest, request_of
 from bench.drive.folder import make_folder
+from bench.drive.work import PROOF
 from bench.launch.gpu_release import wait_for_release
 from bench.launch.interrupts import Interrupts
 from bench.launch.launcher import LaunchEnd, Launcher
@@ -81,7 +82,7 @@ def _launch(
         raise storage_error(files.proof_file, "cannot be written", error) from error
     total_s = request.time_limit_s + _START_S
     limits = LaunchLimits(total_s, total_s, total_s, seconds_left)
-    end = launcher.run(files, range(request.ranks), limits, on_wait, interrupts)
+    end = launcher.run(PROOF, files, range(request.ranks), limits, on_wait, interrupts)
     if request.device == "cuda":
         wait_for_release(end.pids)  # else the launch that follows would take these processes for somebody else's
     if end.stopped is not None and end.stopped.outcome == "interrupted":

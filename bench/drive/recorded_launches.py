@@ -17,6 +17,7 @@ from bench.drive.proofs import Proofs
 from bench.drive.recording import Record, row_of
 from bench.drive.schedule import PlannedLaunch
 from bench.drive.telemetry import Telemetry
+from bench.drive.work import TRIAL
 from bench.errors import StorageError
 from bench.launch.gpu_release import wait_for_release
 from bench.launch.interrupts import Interrupts
@@ -97,7 +98,7 @@ class RecordedLaunches:
             own_s = (measure.start_timeout_s, measure.timeout_s, measure.stall_timeout_s)
             limits = LaunchLimits(*own_s, self.seconds_left())
             if self._interrupts.number is None:
-                end = self._launcher.run(files, ranks, limits, self._waiting, self._interrupts)
+                end = self._launcher.run(TRIAL, files, ranks, limits, self._waiting, self._interrupts)
             else:
                 end = _not_begun(ranks)
         row, updates = row_of(self._sweep.name, launch, end, started.isoformat(timespec="seconds"), watch.health(end))

@@ -25,8 +25,8 @@ from bench.record.fault_points import reach
 from bench.record.paths import LaunchPaths
 
 StartMethod = Literal["forkserver", "spawn"]
-RankFunction = Callable[[str, int, int], None]
-"""What a fresh process runs: folder of the launch, rank, process id of its parent."""
+RankFunction = Callable[[str, int, int, str], None]
+"""What a fresh process runs: folder of the launch, rank, process id of its parent, name of the work."""
 
 _SERVER_IS_GONE = 255
 """Exit code that multiprocessing makes up for a process whose fork server died."""
@@ -54,7 +54,8 @@ class Launcher:
         self,
         start_method: StartMethod = "forkserver",
         rank_function: RankFunction = rank_process.run,
-        preload: Sequence[str] = ("bench.rank.preload",),
+        *,
+        preload: Sequence[str],
     ) -> None:
         self._start_method: StartMethod = start_method
         self._rank_function = rank_function
@@ -71,6 +72,7 @@ class Launcher:
 
     def run(
         self,
+        work: str,
         paths: LaunchPaths,
         ranks: Sequence[int],
         limits: LaunchLimits,
@@ -81,6 +83,7 @@ class Launcher:
         """Run these ranks to their end, whatever it is; `on_wait` is called a few times a second.
 
         Args:
+            work: what each rank does, as `rank_process.run` takes it.
             paths: files of the launch.
             ranks: numbers of the ranks.
             limits: when to give up.
@@ -93,17 +96,22 @@ class Launcher:
         """
         launch = LaunchUnderWay(paths, limits, on_wait, interrupts or Interrupts())
         started_s = time.monotonic()
-        self._start(launch, ranks, self._start_method, environment or {})
+        self._start(work, launch, ranks, self._start_method, environment or {})
         unfit = any(process.exitcode == rank_process.UNFIT for process in launch.processes.values())
         if unfit and launch.stopped is None:
             launch.flags.append("started_by_spawn")
             set_aside(paths, ranks)
-            self._start(launch, ranks, "spawn", environment or {})
+            self._start(work, launch, ranks, "spawn", environment or {})
         seconds, pids = time.monotonic() - started_s, launch.pids()
         return LaunchEnd(launch.release(ranks), launch.stopped, seconds, tuple(launch.flags), pids)
 
     def _start(
-        self, launch: LaunchUnderWay, ranks: Sequence[int], method: StartMethod, environment: Mapping[str, str]
+        self,
+        work: str,
+        launch: LaunchUnderWay,
+        ranks: Sequence[int],
+        method: StartMethod,
+        environment: Mapping[str, str],
     ) -> None:
         """Start the ranks by this method, wait for them and clear up."""
         launch.processes = {}
@@ -111,7 +119,7 @@ class Launcher:
             with limits_named(), without_main_module():
                 reach("launch.spawn")
                 for rank in ranks:
-                    launch.processes[rank] = self._start_rank(launch.paths, rank, method, environment)
+                    launch.processes[rank] = self._start_rank(work, launch.paths, rank, method, environment)
                 reach("launch.spawned")
             servers = [identify(pid) for pid in self._servers.pids()]
             launch.watch()
@@ -123,12 +131,12 @@ class Launcher:
             reach("launch.ended")
 
     def _start_rank(
-        self, paths: LaunchPaths, rank: int, method: StartMethod, environment: Mapping[str, str]
+        self, work: str, paths: LaunchPaths, rank: int, method: StartMethod, environment: Mapping[str, str]
     ) -> BaseProcess:
         context: Any = multiprocessing.get_context(method)
 
         def start(parent: int) -> BaseProcess:
-            arguments = (str(paths.folder), rank, parent)
+            arguments = (str(paths.folder), rank, parent, work)
             process: BaseProcess = context.Process(
                 target=self._rank_function, args=arguments, name=f"rank-{rank}", daemon=True
             )

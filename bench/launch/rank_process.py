@@ -1,11 +1,12 @@
 """What a fresh process does for one rank: make sure that it is fit and can leave nothing behind, then work.
 
-Imports torch only there.
+The work is a function named by the launch; what it imports, torch among it, is imported here alone.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import os
 import re
 import signal
@@ -24,16 +25,21 @@ UNFIT = 87
 _GPU_FILE = re.compile(r"/dev/nvidia\d+$")
 
 
-def run(folder: str, rank: int, parent: int) -> None:
-    """Run one rank of the trial or the proof in this folder and end the process; never returns."""
+def run(folder: str, rank: int, parent: int, work: str) -> None:
+    """Do one rank's work on the launch in this folder and end the process; never returns.
+
+    Args:
+        folder: Of the launch.
+        rank: Number of this rank.
+        parent: Process id of who started it.
+        work: `module:function`, called with the launch's files and the rank; gives "ok" or another outcome.
+    """
     begin(folder, rank, parent)
-    code, paths = 1, LaunchPaths(Path(folder))
+    code = 1
     try:
-        if paths.proof_file.exists():
-            from bench.rank.proof_rank import prove_rank as run_rank
-        else:
-            from bench.rank.worker import run_rank
-        code = 0 if run_rank(paths, rank) == "ok" else 1
+        module, _, function = work.partition(":")
+        run_rank = getattr(importlib.import_module(module), function)
+        code = 0 if run_rank(LaunchPaths(Path(folder)), rank) == "ok" else 1
     except BaseException:
         traceback.print_exc()
     end(code)

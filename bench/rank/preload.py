@@ -22,8 +22,7 @@ else:
 
 import torch._dynamo  # noqa: E402, F401 - the optimizers import it on first use, which takes a second
 
-import bench.launch.rank_process  # noqa: E402
-
 # What a rank needs is loaded before it is forked, or every rank of every launch would load it anew.
+import bench.launch.rank_process  # noqa: E402
 import bench.rank.proof_rank  # noqa: E402
 import bench.rank.worker  # noqa: E402, F401

@@ -13,6 +13,7 @@ import pandas as pd
 
 from bench.drive.driver import run_sweep
 from bench.drive.telemetry import Telemetry
+from bench.drive.work import rank_launcher
 from bench.launch.launcher import Launcher, StartMethod
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
@@ -101,7 +102,7 @@ class Lab:
         # Nothing here compares speeds, so a hot GPU is not waited for.
         telemetry = Telemetry(self.facts.gpu_uuids, cool_down_s=0.0)
         if start_method not in self._launchers:  # kept, as the launches of a sweep share a server
-            self._launchers[start_method] = Launcher(start_method)
+            self._launchers[start_method] = rank_launcher(start_method)
         run_sweep(sweep, out, self.facts, _Silent(), launcher=self._launchers[start_method], telemetry=telemetry)
         results = Results(pd.read_parquet(out / "results.parquet"), pd.read_parquet(out / "updates.parquet"))
         self.finished[folder or sweep.name] = results

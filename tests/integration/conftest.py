@@ -17,6 +17,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bench.drive.driver import SweepSummary, run_sweep
+from bench.drive.work import rank_launcher
 from bench.launch.heartbeat import Beat, read_beat
 from bench.launch.launcher import LaunchEnd, Launcher
 from bench.launch.watchdog import LaunchLimits, progress
@@ -80,9 +81,9 @@ class Brief:
         """Give the launcher's way to run a launch, under these limits."""
         run = launcher.run
 
-        def run_briefly(paths: LaunchPaths, ranks: Sequence[int], limits: Any, *more: Any, **named: Any) -> LaunchEnd:
+        def run_briefly(work: str, paths: LaunchPaths, ranks: Sequence[int], limits: Any, *more: Any) -> LaunchEnd:
             is_meant = paths.folder.name.startswith(self._trial_id)
-            return run(paths, ranks, _Until(self, paths, ranks, limits) if is_meant else limits, *more, **named)
+            return run(work, paths, ranks, _Until(self, paths, ranks, limits) if is_meant else limits, *more)
 
         return run_briefly
 
@@ -204,7 +205,7 @@ def faults_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def launcher(faults_file: Path) -> Launcher:
     """Start the fork server once."""
-    launcher = Launcher()
+    launcher = rank_launcher()
     launcher.warm_up()
     return launcher
 

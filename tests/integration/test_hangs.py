@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bench.drive.work import rank_launcher
 from bench.launch import rank_process
 from bench.launch.heartbeat import Beat, read_beat
 from bench.launch.kill_ladder import LADDER
@@ -94,7 +95,7 @@ def test_death_of_the_fork_server_is_a_killed_launch_and_the_next_trial_gets_a_n
     lab: Any, faults_file: Path
 ) -> None:
     """Ranks go with their server; the sweep goes on with another."""
-    launcher = Launcher()
+    launcher = rank_launcher()
     lab.launcher = launcher
     sweep = lab.sweep(one_rank)
     first = lab.trials(sweep)[0]

@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 from bench.cli.progress import SweepProgress
+from bench.drive.work import rank_launcher
 from bench.launch import files as launch_files
-from bench.launch import launcher
 from tests.integration import trivial
 from tests.integration.conftest import Beats, Brief, stands
 from tests.patience import PATIENCE_S
@@ -58,7 +58,7 @@ def test_port_and_address_in_the_environment_are_not_inherited(lab: Any, monkeyp
         taken.listen()
         monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
         monkeypatch.setenv("MASTER_PORT", str(taken.getsockname()[1]))
-        lab.launcher = launcher.Launcher()
+        lab.launcher = rank_launcher()
         lab.run(lab.sweep(lambda document: document.update(axes={"micro_batch_size": [1]}), world_size=2))
     assert lab.rows()["outcome"].tolist() == ["ok"]
 

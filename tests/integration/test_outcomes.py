@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from bench.drive.driver import run_sweep
+from bench.drive.work import rank_launcher
 from bench.launch import rank_process
 from bench.launch.launcher import Launcher
 from tests.integration.conftest import CPU, Brief, Silent, stands
@@ -81,10 +82,10 @@ def test_sys_exit_of_a_trial_is_its_error(lab: Any) -> None:
     assert "left early" not in row["reason"]
 
 
-def run_without_worker(folder: str, rank: int, parent: int) -> None:
+def run_without_worker(folder: str, rank: int, parent: int, work: str) -> None:
     """Be a rank whose work cannot be imported."""
     sys.modules["bench.rank.worker"] = None  # type: ignore[assignment]
-    rank_process.run(folder, rank, parent)
+    rank_process.run(folder, rank, parent, work)
 
 
 def test_error_at_import_is_failed_with_its_last_words(lab: Any) -> None:
@@ -222,5 +223,5 @@ def test_ranks_meet_in_a_folder_with_a_relative_and_odd_name(
 
     sweep = lab.sweep(two_ranks)
     folder = Path("results of #1?") / "nano"
-    run_sweep(sweep, folder, CPU, Silent(), launcher=Launcher())
+    run_sweep(sweep, folder, CPU, Silent(), launcher=rank_launcher())
     assert pd.read_parquet(folder / "results.parquet")["outcome"].tolist() == ["ok"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bench.drive.work import PRELOADED
 from bench.launch.launcher import Launcher
 from tests import rank_that_lists_modules
 
@@ -15,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.ddp]
 
 def test_rank_imports_nothing_of_ours_after_it_was_forked(lab: Any) -> None:
     """What it imports costs time in every rank of every launch, of trials and of proofs."""
-    lab.launcher = Launcher(rank_function=rank_that_lists_modules.run)
+    lab.launcher = Launcher(rank_function=rank_that_lists_modules.run, preload=PRELOADED)
     sweep = lab.sweep(lambda document: document.update(axes={"micro_batch_size": [2]}), world_size=2)
     lab.run(sweep, prove=True)
     lists = sorted((lab.folder / "results" / "logs").glob("*/imported-*.json"))

@@ -281,10 +281,10 @@ def test_folder_is_kept_while_a_launch_is_waited_for(tmp_path: Path, monkeypatch
     monkeypatch.setattr(FolderLock, "renew", lambda self: renewed.append(self))
 
     class Waiting(trivial.InstantLauncher):
-        def run(self, paths: Any, ranks: Any, limits: Any, on_wait: Any = None, *more: Any, **named: Any) -> LaunchEnd:
+        def run(self, work: str, paths: Any, ranks: Any, limits: Any, on_wait: Any = None, *more: Any) -> LaunchEnd:
             before = len(renewed)
             on_wait()
             assert len(renewed) > before
-            return super().run(paths, ranks, limits, on_wait, *more, **named)
+            return super().run(work, paths, ranks, limits, on_wait, *more)
 
     assert trivial.run(trivial.SIX_TRIALS, tmp_path / "results", launcher=Waiting()).launched == 6

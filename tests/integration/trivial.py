@@ -94,7 +94,7 @@ def answer_of(folder: Path, rank: int) -> dict[str, Any]:
     }
 
 
-def run_rank(folder: str, rank: int, parent: int) -> None:
+def run_rank(folder: str, rank: int, parent: int, work: str) -> None:
     """Be one rank of a trivial trial, in a process of its own."""
     rank_process.begin(folder, rank, parent)
     document = answer_of(Path(folder), rank)
@@ -108,7 +108,7 @@ class InstantLauncher(Launcher):
     """Answer in place of the ranks, at once and in this process."""
 
     def __init__(self, answer: Callable[[Path, int], dict[str, Any] | None] = answer_of) -> None:
-        super().__init__()
+        super().__init__(preload=())
         self.launched: list[str] = []
         self.limits: list[Any] = []
         self._answer = answer
@@ -118,6 +118,7 @@ class InstantLauncher(Launcher):
 
     def run(
         self,
+        work: str,
         paths: LaunchPaths,
         ranks: Sequence[int],
         limits: Any,

@@ -27,11 +27,11 @@ class ProvingLauncher(Launcher):
     """Answer at once on the weighting, with one and the same error, and count how often it was asked."""
 
     def __init__(self, verdict: Verdict = "PASS") -> None:
-        super().__init__()
+        super().__init__(preload=())
         self.asked = 0
         self.verdict = verdict
 
-    def run(self, paths: Any, ranks: Any, *_: Any, **__: Any) -> LaunchEnd:
+    def run(self, work: str, paths: Any, ranks: Any, *_: Any, **__: Any) -> LaunchEnd:
         self.asked += 1
         lines = [Line("weighting", self.verdict, 3.25e-17, "made up").as_row()]
         ends = tuple(RankEnd(rank, 0, {"outcome": "ok", "lines": lines}, None) for rank in ranks)

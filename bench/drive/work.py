@@ -1,0 +1,15 @@
+"""What launches start, by dotted name: a launch knows nothing of its work, and the driver imports no torch."""
+
+from __future__ import annotations
+
+from bench.launch.launcher import Launcher, StartMethod
+
+TRIAL = "bench.rank.worker:run_rank"
+PROOF = "bench.rank.proof_rank:prove_rank"
+PRELOADED = ("bench.rank.preload",)
+"""What a fork server imports, so that a rank has all of its work when it is forked."""
+
+
+def rank_launcher(start_method: StartMethod = "forkserver") -> Launcher:
+    """Make a launcher whose servers have torch and the work of a rank loaded."""
+    return Launcher(start_method, preload=PRELOADED)
