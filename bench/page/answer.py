@@ -1,0 +1,79 @@
+"""The top of the page: what to run, how fast and how sure, or why there is no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.decide.recommend import Recommendation
+from bench.page.document import safe
+from bench.report.people import clean, distinct
+from bench.report.phrases import hours_text, tokens_text
+from bench.report.points import Row, facts_of
+from bench.units import format_bytes, format_rate
+
+
+def title(result: Recommendation | None, launches: Sequence[Row]) -> str:
+    """Name the sweeps and the choice, for the browser's tab."""
+    sweeps = ", ".join(clean(str(name)) for name in distinct(launches, "sweep")[:3])
+    return f"{sweeps}: {result.choice.name}" if result is not None else sweeps or "results"
+
+
+def answer(result: Recommendation | None, no_answer: str, by_problem: Sequence[str], launches: Sequence[Row]) -> str:
+    """Write the answer.
+
+    Args:
+        result: What is recommended; None where nothing is.
+        no_answer: Why nothing is.
+        by_problem: Where the results hold several training problems, a line of each and a note.
+        launches: All of them.
+    """
+    facts = " · ".join(facts_of(launches)) or f"{len(launches)} launches, none of them ok"
+    if result is None and by_problem:
+        *lines, note = by_problem
+        each = "".join(f"<li>{safe(line)}</li>" for line in lines)
+        return f"<p class=quiet>{safe(facts)}</p><h1>Several training problems</h1><ul>{each}</ul><p>{safe(note)}</p>"
+    if result is None:
+        reason = "<br>".join(safe(line) for line in no_answer.splitlines())
+        return f"<p class=quiet>{safe(facts)}</p><h1>No recommendation</h1><p>{reason}</p>"
+    projection, choice = result.projection, result.choice
+    rounds = f"{projection.rounds} round{'' if projection.rounds == 1 else 's'}"
+    sure = "one round: no interval"
+    hours_sure = "one round: no interval"
+    if projection.valid_tokens_per_s_low and projection.valid_tokens_per_s_high:
+        low, high = (
+            format_rate(rate, "").removesuffix(" /s")
+            for rate in (projection.valid_tokens_per_s_low, projection.valid_tokens_per_s_high)
+        )
+        sure = f"95 % interval {low} to {high}, {rounds}"
+        hours_sure = (
+            f"95 % interval {hours_text(projection.hours_low or 0)} to {hours_text(projection.hours_high or 0)}"
+        )
+    row = choice.row
+    name = (
+        f"Run {row.get('amp_mode')} with micro-batch {row.get('micro_batch_size')} \u00d7 "
+        f"{row.get('accumulation_steps')} accumulation steps on {row.get('world_size')} "
+        f"rank{'' if row.get('world_size') == 1 else 's'}"
+    )
+    boxes = [
+        (format_rate(projection.valid_tokens_per_s, "valid tokens"), f"all ranks; {sure}"),
+        (format_bytes(choice.peak_bytes), "peak allocated in tensors, worst rank"),
+        (hours_text(projection.hours), f"per {tokens_text(projection.run_tokens)} valid tokens; {hours_sure}"),
+        (str(row.get("proof") or "not run"), "proof that the update is that of the global batch"),
+    ]
+    cells = "".join(f"<div class=fact><b>{safe(big)}</b><span>{safe(small)}</span></div>" for big, small in boxes)
+    caveats = "".join(f"<li>{safe(caveat)}</li>" for caveat in result.caveats)
+    box = f"<div class=caveats><ul>{caveats}</ul></div>" if caveats else ""
+    second = _second(result)
+    return f"<p class=quiet>{safe(facts)}</p><h1>{safe(name)}</h1><div class=facts>{cells}</div>{second}{box}"
+
+
+def _second(result: Recommendation) -> str:
+    """Name the runner-up, and the other ties."""
+    runner_up = result.runner_up
+    if runner_up is None:
+        return ""
+    role = {"tie": "Runner-up, a tie", "open": "Runner-up, not settled"}.get(runner_up.standing, "Runner-up")
+    ties = [other.configuration.name for other in result.standing("tie") if other is not runner_up]
+    more = f" and {len(ties) - 4} more" if len(ties) > 4 else ""
+    tied = f" Also as fast, with no less memory: {', '.join(ties[:4])}{more}." if ties else ""
+    return f"<p>{role}: <b>{safe(runner_up.configuration.name)}</b>, {safe(runner_up.why)}.{safe(tied)}</p>"
