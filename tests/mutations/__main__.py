@@ -30,7 +30,7 @@ def main(faults: list[str]) -> int:
             verdict = take_away(tree, mutation)
             verdicts.append(verdict)
             mark = "missed  " if verdict.is_missed else "UNMISSED"
-            echo(f"{mark} {mutation.fault:4} {mutation.words} ({mutation.file}): {verdict.words}")
+            echo(f"{mark} {mutation.fault:4} {mutation.words}: {verdict.words}")
     unmissed = sum(not verdict.is_missed for verdict in verdicts)
     echo(f"{len(verdicts)} guards taken away, {len(verdicts) - unmissed} missed by their tests, {unmissed} not")
     return int(unmissed > 0)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.mutations.table import Mutation
+from tests.mutations.mutation import Mutation, places_of
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +51,11 @@ def copy_package(folder: Path) -> Path:
     return tree
 
 
+def sources_of(tree: Path) -> dict[str, str]:
+    """Read the package of a tree: text of every file, by its path in the tree."""
+    return {str(path.relative_to(tree)): path.read_text() for path in sorted((tree / "bench").rglob("*.py"))}
+
+
 def run_tests(tree: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run these tests of a tree until the first that fails."""
     options = ["-x", "-q", "--no-header", "--tb=line", "-m", "", "-p", "no:randomly", "-p", "no:cacheprovider"]
@@ -60,18 +65,20 @@ def run_tests(tree: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[s
 
 def take_away(tree: Path, mutation: Mutation) -> Verdict:
     """Take one guard away, run the tests that must miss it, and put it back."""
-    edits = [(tree / "bench" / file, guard, without) for file, guard, without in mutation.edits()]
-    whole = {path: path.read_text() for path, _, _ in edits}
+    whole = sources_of(tree)
+    places = [places_of(guard, whole) for guard, _ in mutation.edits()]
+    for (guard, _), found in zip(mutation.edits(), places, strict=True):
+        if len(found) != 1:
+            return Verdict(mutation, False, f"{guard!r} stands in {found or 'no file'}, not once")
+    changed = {file for (file,) in places}
     try:
-        for path, guard, without in edits:
-            text = path.read_text()
-            if text.count(guard) != 1:
-                return Verdict(mutation, False, f"{guard!r} stands {text.count(guard)} times in {path.name}")
-            path.write_text(text.replace(guard, without))
+        for (guard, without), (file,) in zip(mutation.edits(), places, strict=True):
+            path = tree / file
+            path.write_text(path.read_text().replace(guard, without))
         missed = [(test, run_tests(tree, [test])) for test in mutation.tests]
     finally:
-        for path, text in whole.items():
-            path.write_text(text)
+        for file in changed:
+            (tree / file).write_text(whole[file])
     for test, done in missed:
         # 1: a test failed; anything else is a test that passed, was skipped, or could not be collected.
         if done.returncode != 1:

@@ -1,0 +1,53 @@
+"""Signals to the driver: the guards of an orderly end."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+HANGS = "integration/test_hangs.py::"
+RESUME = "integration/test_resume.py::"
+
+SIGNALS = (
+    Mutation(
+        "F15",
+        "Ctrl-C ends the driver where it stands",
+        "_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)",
+        "_ENDING = (signal.SIGTERM, signal.SIGHUP)",
+        (RESUME + "test_interrupted_sweep_keeps_what_is_finished_says_so_and_resumes",),
+    ),
+    Mutation(
+        "F15",
+        "a second Ctrl-C waits as the first",
+        "            self.hurry = True\n",
+        "            pass\n",
+        (HANGS + "test_second_ctrl_c_ends_at_once_with_a_deaf_rank",),
+    ),
+    Mutation(
+        "F16",
+        "SIGTERM ends the driver where it stands",
+        "_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)",
+        "_ENDING = (signal.SIGINT, signal.SIGHUP)",
+        (RESUME + "test_interrupted_sweep_keeps_what_is_finished_says_so_and_resumes",),
+    ),
+    Mutation(
+        "F16",
+        "SIGHUP ends a sweep under nohup",
+        "            if signal.getsignal(number) is not signal.SIG_IGN:\n",
+        "            if True:\n",
+        ("unit/launch/test_interrupts.py::test_signal_that_was_ignored_from_the_start_stays_ignored",),
+    ),
+    Mutation(
+        "F17",
+        "ranks go on while the driver is stopped",
+        "            signal_group(process, signal.SIGSTOP)\n",
+        "            pass\n",
+        (HANGS + "test_ctrl_z_stops_the_ranks_too_and_the_row_says_so",),
+    ),
+    Mutation(
+        "F17",
+        "the pause counts for the limits",
+        "        self._excused_s += seconds\n",
+        "",
+        ("unit/launch/test_watchdog.py::test_time_in_which_everything_was_stopped_counts_for_no_limit",),
+    ),
+)
