@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 
-.PHONY: help sweep test soak bench check format clean
+.PHONY: help sweep test soak bench check docs format clean
 
 help:
 	@echo "make sweep   run the quickstart sweep: table, parquet and plot in about two minutes"
@@ -13,6 +13,7 @@ help:
 	@echo "make soak    run the tests that take many minutes: 500 random kills, every call refused, every guard taken away"
 	@echo "make bench   measure the tool against its promises: one table, 40 minutes on a quiet machine"
 	@echo "make check   format, lint, types and import rules, then the fast tests"
+	@echo "make docs    write again what is generated from the code: settings, schema, columns, keys, commands"
 	@echo "make format  format the code"
 	@echo "make clean   remove the environment (results stay)"
 
@@ -48,6 +49,10 @@ check: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
+
+docs: $(DEV)
+	$(BIN)/python -m docs.make
+	@git diff --stat -- docs sweeps/schema.json bench/sweep/settings.json
 
 format: $(DEV)
 	$(BIN)/ruff format .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
+from bench.sweep.settings import FLAG_OF, SETTINGS
+
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+_KINDS = {"string": str, "int64": int, "float64": float}
 
 
 def _setting(flag: str, help: str, kind: Any = str) -> Callable[[CommandT], CommandT]:
@@ -17,26 +21,29 @@ def _setting(flag: str, help: str, kind: Any = str) -> Callable[[CommandT], Comm
     return click.option(flag, type=kind, help=help)
 
 
+def _settings(command: CommandT) -> CommandT:
+    """Add an option for every setting of a trial, named by its dotted path; what it takes is checked as in a file."""
+    for setting in reversed(SETTINGS):
+        if setting.is_section:
+            continue
+        default = "" if setting.default in (None, "false") else f"  [default: {setting.default}]"
+        options: dict[str, Any] = {"help": _in_flags(setting.sentence) + default, "default": None}
+        if setting.kind == "bool":
+            options |= {"is_flag": True}
+        else:
+            options |= {"type": _KINDS[setting.kind], "metavar": "|".join(setting.choices) or None}
+        command = click.option(setting.flag, setting.path.replace(".", "__"), **options)(command)
+    return command
+
+
+def _in_flags(sentence: str) -> str:
+    """Call other settings by their option, and leave out what only a file can say: null."""
+    said = re.sub(r"; null [^;]*(?=\.$)", "", sentence)
+    return re.sub(r"\b[a-z]+(_[a-z]+)+\b", lambda name: FLAG_OF.get(name[0], name[0]), said)
+
+
 @click.command()
-@_setting("--model", "Preset, such as gpt2-124m.  [default: gpt2-mini]")
-@_setting("--micro-batch-size", "Sequences in one forward and backward on one rank.  [default: 1]", int)
-@_setting("--global-batch-size", "Sequences per update over all ranks. Give this or --accumulation-steps.", int)
-@_setting("--accumulation-steps", "Micro-batches per update on each rank. Give this or --global-batch-size.", int)
-@_setting("--amp-mode", "fp32, tf32, bf16 or fp16.  [default: fp32]")
-@_setting("--param-dtype", "Type the weights are stored in: fp32, bf16 or fp16.  [default: fp32]")
-@_setting("--seq-len", "Most tokens of a sequence.  [default: 128]", int)
-@_setting("--rows", "packed, padded or ragged.  [default: packed]")
-@_setting("--text", "Glob of text files to train on.  [default: Python's standard library]")
-@_setting("--tokens", "Token file of uint16 ids to train on.")
-@_setting("--end-of-text", "Id that ends each document of a token file, for padded and ragged rows.", int)
-@_setting("--optimizer", "adamw or sgd.  [default: adamw]")
-@_setting("--optimizer-implementation", "default, for_loop, foreach or fused.  [default: default]")
-@_setting("--lr", "Learning rate.  [default: 0.0003]", float)
-@_setting("--world-size", "Ranks: processes with one device each.  [default: 1]", int)
-@_setting("--seed", "Seed of the weights and of the order of the sequences.  [default: 1337]", int)
-@click.option("--activation-checkpointing", is_flag=True, help="Compute activations again in the backward pass.")
-@_setting("--cpu-threads-per-rank", "Threads per rank.  [default: cores / world size]", int)
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where.")
+@_settings
 @_setting("--preset", "How long to measure: quick, normal or strict. Not with a fixed length.  [default: quick]")
 @_setting("--warmup-updates", "Fixed number of updates before the timed part.  [default: 3 with --updates]", int)
 @_setting("--updates", "Fixed number of updates of the timed part.  [default: 20 with --warmup-updates]", int)
@@ -44,7 +51,7 @@ def _setting(flag: str, help: str, kind: Any = str) -> Callable[[CommandT], Comm
 @_setting("--timeout-s", "Longest the launch may take [seconds].  [default: 1800]", float)
 @click.option("--out", type=click.Path(path_type=Path), help="Results folder.  [default: results/run-<utc>-<trial>]")
 @click.pass_context
-def run(ctx: click.Context, /, device: str, out: Path | None, activation_checkpointing: bool, **given: Any) -> None:
+def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     """Run one trial from flags, for a quick look.
 
     The same as a sweep of one trial: the same launch, the same row, the same folder layout. Ends with the row.
@@ -68,19 +75,7 @@ def run(ctx: click.Context, /, device: str, out: Path | None, activation_checkpo
     if all(value is None for value in length.values()):
         length["preset"] = "quick"
     measure = length | {"rounds": 1} | {name: given.pop(name) for name in ("quality_updates", "timeout_s")}
-    nested = {
-        "model": "model.preset",
-        "rows": "data.rows",
-        "text": "data.text",
-        "tokens": "data.tokens",
-        "end_of_text": "data.end_of_text",
-        "optimizer": "optimizer.name",
-        "optimizer_implementation": "optimizer.implementation",
-        "lr": "optimizer.lr",
-    }
-    config = {nested.get(name, name): value for name, value in given.items()} | {"device": device}
-    if activation_checkpointing:
-        config["activation_checkpointing"] = True
+    config = {name.replace("__", "."): value for name, value in given.items()}
     # The folder's name holds the trial's id, which needs the settings checked first.
     draft = sweep_from_flags(config, measure, "run")
     facts = machine_facts(devices_asked(draft))

@@ -1,8 +1,9 @@
 """Tell what is trained from how it is trained: only what trains the same is an alternative to choose between.
 
 Two configurations solve one training problem when they would make the same updates but for rounding. The columns of
-PROBLEM must be equal for that; those of MANNER may differ, and are what a recommendation chooses. `amp_mode` is among
-them, as the arithmetic of the same updates; `param_dtype` is not, since weights stored in 16 bits lose small updates.
+PROBLEM must be equal for that; those of MANNER may differ, and are what a recommendation chooses: each field of
+`sweep/fields.py` says which it is. `amp_mode` is of the manner, as the arithmetic of the same updates; `param_dtype` is
+not, since weights stored in 16 bits lose small updates.
 """
 
 from __future__ import annotations
@@ -14,17 +15,11 @@ from typing import Any
 
 from bench.report.launch_rows import Row, column_of, distinct_of, rows_at
 from bench.sweep.names import NULL_MEANS, value_word
+from bench.sweep.settings import SETTINGS
 
-PROBLEM = (
-    *("model", "param_dtype", "data_source", "end_of_text", "rows", "sequences_per_epoch", "tail", "seq_len"),
-    *("global_batch_size", "optimizer", "lr", "weight_decay", "momentum", "beta1", "beta2"),
-    *("schedule", "lr_warmup_updates", "schedule_total_updates", "clip_norm", "seed"),
-)
+PROBLEM = tuple(dict.fromkeys(setting.column for setting in SETTINGS if setting.role == "what"))
 """Columns of the configuration that say what is trained."""
-MANNER = (
-    *("device", "amp_mode", "world_size", "micro_batch_size", "accumulation_steps", "optimizer_implementation"),
-    *("activation_checkpointing", "gradient_sync", "window_mode", "cpu_threads_per_rank"),
-)
+MANNER = tuple(dict.fromkeys(setting.column for setting in SETTINGS if setting.role == "how"))
 """Columns of the configuration that say how it is trained."""
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from bench.sweep.marks import Constant, How, What
 from bench.sweep.presets import PRESETS
 
 FORMAT = 1
@@ -48,8 +49,8 @@ FilePath = Annotated[str, Field(min_length=1)]
 class ModelSpec(_Spec):
     """Name the model to train."""
 
-    preset: Preset
-    """Model shape by name."""
+    preset: Annotated[Preset, What(column="model")]
+    """Model, by the name of its preset."""
 
 
 class SyntheticSpec(_Spec):
@@ -74,94 +75,101 @@ class SyntheticSpec(_Spec):
 class DataSpec(_Spec):
     """Say what is read and how it becomes sequences. At most one source: corpus, text, tokens or synthetic."""
 
-    corpus: Literal["stdlib"] | None = None
+    corpus: Annotated[Literal["stdlib"] | None, What(column="data_source")] = None
     """A corpus that is already on every machine: Python's standard library, as bytes. The default source."""
-    text: FilePath | None = None
+    text: Annotated[FilePath | None, What(column="data_source")] = None
     """Glob of text files, read as bytes, relative to the directory the command runs in."""
-    tokens: FilePath | None = None
+    tokens: Annotated[FilePath | None, What(column="data_source")] = None
     """Token file of uint16 ids, relative to the directory the command runs in."""
-    end_of_text: CountFromZero | None = None
-    """Id that ends each document of a token file; null means one stream without borders, for packed rows only."""
-    synthetic: SyntheticSpec | None = None
+    synthetic: Annotated[SyntheticSpec | None, What(column="data_source")] = None
     """A made-up corpus of random tokens."""
-    rows: Literal["ragged", "padded", "packed"] = "packed"
+    end_of_text: Annotated[CountFromZero | None, What(null_means="one stream")] = None
+    """Id that ends each document of a token file; null means one stream without borders, for packed rows only."""
+    rows: Annotated[Literal["ragged", "padded", "packed"], What()] = "packed"
     """ragged: one document a row, padded to the longest of its micro-batch; padded: to seq_len; packed: no padding."""
-    sequences_per_epoch: Count | None = None
+    sequences_per_epoch: Annotated[Count | None, What("sequence", null_means="endless data")] = None
     """Make the source end after so many sequences, so that an epoch's last window may be partial; null never ends."""
-    tail: Literal["keep", "drop"] = "keep"
+    tail: Annotated[Literal["keep", "drop"], What()] = "keep"
     """Whether an epoch's partial last window is an update like any other, or is left out."""
 
 
 class OptimizerSpec(_Spec):
     """Choose the optimizer and its numbers."""
 
-    name: Literal["adamw", "sgd"] = "adamw"
-    """The update rule."""
-    lr: Annotated[float, Field(gt=0)] = 3e-4
-    """Learning rate at the top of the schedule."""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.1
-    """Decay of the weights per update, times the learning rate under adamw."""
-    momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """Momentum of sgd; null means 0.0 for sgd, and is the only value for adamw."""
-    beta1: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """First decay rate of adamw; null means 0.9 for adamw, and is the only value for sgd."""
-    beta2: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """Second decay rate of adamw; null means 0.95 for adamw, and is the only value for sgd."""
-    implementation: Literal["default", "for_loop", "foreach", "fused"] = "default"
+    name: Annotated[Literal["adamw", "sgd"], What(column="optimizer")] = "adamw"
+    """Optimizer: the update rule."""
+    implementation: Annotated[
+        Literal["default", "for_loop", "foreach", "fused"], How(column="optimizer_implementation")
+    ] = "default"
     """How torch applies the update; default lets torch choose."""
+    lr: Annotated[float, Field(gt=0), What()] = 3e-4
+    """Learning rate at the top of the schedule."""
+    weight_decay: Annotated[float, Field(ge=0), What()] = 0.1
+    """Decay of the weights per update, times the learning rate under adamw."""
+    momentum: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, What()] = None
+    """Momentum of sgd; null means 0.0 for sgd, and is the only value for adamw."""
+    beta1: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, What()] = None
+    """First decay rate of adamw; null means 0.9 for adamw, and is the only value for sgd."""
+    beta2: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, What()] = None
+    """Second decay rate of adamw; null means 0.95 for adamw, and is the only value for sgd."""
 
 
 class ScheduleSpec(_Spec):
     """Choose how the learning rate follows the updates."""
 
-    name: Literal["constant", "linear", "cosine"] = "constant"
-    """Shape after the warm-up."""
-    lr_warmup_updates: CountFromZero = 0
+    name: Annotated[Literal["constant", "linear", "cosine"], What(column="schedule")] = "constant"
+    """Shape of the learning-rate schedule after its warm-up."""
+    lr_warmup_updates: Annotated[CountFromZero, What("update")] = 0
     """Updates over which the learning rate climbs to its top [updates]."""
-    total_updates: Count | None = None
+    total_updates: Annotated[Count | None, What("update", column="schedule_total_updates")] = None
     """Updates after which linear and cosine reach zero [updates]; null for constant only."""
-    unit: Literal["update"] = "update"
+    unit: Annotated[Literal["update"], Constant()] = "update"
     """What moves the schedule on: an applied update, never a micro-batch."""
 
 
 class TrialConfig(_Spec):
-    """Hold every setting of one trial that changes what is computed or measured."""
+    """Hold every setting of one trial that changes what is computed or measured.
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    A row has them as columns, in this order.
+    """
+
+    device: Annotated[Literal["auto", "cpu", "cuda"], How()] = "auto"
     """Where to run; auto becomes cpu or cuda before the trial id is made."""
     model: ModelSpec = ModelSpec(preset="gpt2-mini")
     """The model."""
-    param_dtype: Literal["fp32", "bf16", "fp16"] = "fp32"
+    param_dtype: Annotated[Literal["fp32", "bf16", "fp16"], What()] = "fp32"
     """Type in which weights, and so gradients and optimizer state, are stored."""
+    amp_mode: Annotated[Literal["fp32", "tf32", "bf16", "fp16"], How()] = "fp32"
+    """fp32: no autocast, TF32 off; tf32: no autocast, TF32 on; bf16: autocast; fp16: autocast and gradient scaler."""
+    world_size: Annotated[int, Field(ge=1, le=65_536), How("rank")] = 1
+    """Ranks: processes that train together, with one device each."""
+    micro_batch_size: Annotated[Count, How("sequence")] = 1
+    """Sequences in one forward and backward on one rank [sequences]."""
+    accumulation_steps: Annotated[Count | None, How("micro-batch")] = None
+    """Micro-batches per update on each rank; give this or global_batch_size."""
+    global_batch_size: Annotated[Count | None, What("sequence")] = None
+    """Sequences per update, over all ranks [sequences]; give this or accumulation_steps."""
+    seq_len: Annotated[Count, What("token")] = 128
+    """Most tokens of a sequence [tokens]."""
     data: DataSpec = DataSpec()
     """The data."""
-    seq_len: Count = 128
-    """Most tokens of a sequence [tokens]."""
-    global_batch_size: Count | None = None
-    """Sequences per update, over all ranks [sequences]; give this or accumulation_steps."""
-    accumulation_steps: Count | None = None
-    """Micro-batches per update on each rank; give this or global_batch_size."""
-    micro_batch_size: Count = 1
-    """Sequences in one forward and backward on one rank [sequences]."""
-    world_size: Annotated[int, Field(ge=1, le=65_536)] = 1
-    """Ranks: processes with one device each."""
-    amp_mode: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
-    """fp32: no autocast, TF32 off; tf32: no autocast, TF32 on; bf16: autocast; fp16: autocast and gradient scaler."""
     optimizer: OptimizerSpec = OptimizerSpec()
     """The optimizer."""
     schedule: ScheduleSpec = ScheduleSpec()
     """The learning-rate schedule."""
-    clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    clip_norm: Annotated[Annotated[float, Field(gt=0)] | None, What(null_means="no clipping")] = 1.0
     """Largest norm of the accumulated gradient, over all ranks; null does not clip."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1337
+    seed: Annotated[int, Field(ge=0, lt=2**63), What()] = 1337
     """Seed of the initial weights and of the order of the sequences."""
-    activation_checkpointing: bool = False
+    activation_checkpointing: Annotated[bool, How()] = False
     """Whether blocks forget their activations and compute them again in the backward pass."""
-    gradient_sync: Literal["last", "every"] = "last"
+    gradient_sync: Annotated[Literal["last", "every"], How()] = "last"
     """Whether ranks average gradients at the last micro-step of a window only, or at every one."""
-    window_mode: Literal["buffered", "streamed"] = "buffered"
+    window_mode: Annotated[Literal["buffered", "streamed"], How()] = "buffered"
     """buffered: a window waits on the host until its token count is known; streamed: it is not kept."""
-    cpu_threads_per_rank: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    cpu_threads_per_rank: Annotated[
+        Annotated[int, Field(ge=1, le=65_536)] | None, How("thread", null_means="default threads")
+    ] = None
     """Threads torch may use in each rank; null is the machine's cores divided by world_size, at least 1."""
 
 

@@ -14,23 +14,20 @@ from bench.errors import BenchError
 from bench.sweep.check import check_one_trial
 from bench.sweep.faults import Fault, dotted
 from bench.sweep.paths import field_paths, with_settings
+from bench.sweep.settings import FLAG_OF
 from bench.sweep.trial import Sweep
 
-_OWN_FLAGS = {
+_OF_SECTIONS = {
     "model": "--model",
-    "model.preset": "--model",
-    "optimizer.name": "--optimizer",
-    "optimizer.implementation": "--optimizer-implementation",
-    "schedule.name": "--schedule",
     "schedule.unit": "--schedule-unit",
     "data.synthetic.vocab_size": "--synthetic-vocab-size",
 }
-"""Settings whose flag is not their own last name with hyphens."""
+"""What a message calls settings that have no option of their own, where the last part of the name would mislead."""
 
 
 def flag_of(name: str) -> str:
     """Write the flag of a setting: micro_batch_size is --micro-batch-size, data.rows is --rows."""
-    return _OWN_FLAGS.get(name, "--" + name.rsplit(".", 1)[-1].replace("_", "-"))
+    return (FLAG_OF | _OF_SECTIONS).get(name, "--" + name.rsplit(".", 1)[-1].replace("_", "-"))
 
 
 def sweep_from_flags(config: Mapping[str, Any], measure: Mapping[str, Any], name: str) -> Sweep:

@@ -10,35 +10,21 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bench.sweep.settings import COLUMN_OF, SETTINGS
+
 Row = Mapping[str, Any]
 """Values by the name of their column (docs/columns.md)."""
 
-NULL_MEANS = {
-    "clip_norm": "no clipping",
-    "sequences_per_epoch": "endless data",
-    "cpu_threads_per_rank": "default threads",
-    "end_of_text": "one stream",
-    "measurement_version": "unknown measurement version",
+NULL_MEANS = {setting.column: setting.null_means for setting in SETTINGS if setting.null_means is not None} | {
+    "measurement_version": "unknown measurement version"
 }
-"""Settings whose null is a choice like any other, and what it means."""
+"""Columns whose null is a choice like any other, and what it means."""
 
 IN_EVERY_NAME = ("amp_mode", "micro_batch_size", "accumulation_steps")
 """What every name begins with."""
 
 LONGEST_WORD = 30
 """One value in a name is cut beyond this [characters]."""
-
-_COLUMN_OF = {
-    "model.preset": "model",
-    "data.corpus": "data_source",
-    "data.text": "data_source",
-    "data.tokens": "data_source",
-    "optimizer.name": "optimizer",
-    "optimizer.implementation": "optimizer_implementation",
-    "schedule.name": "schedule",
-    "schedule.total_updates": "schedule_total_updates",
-}
-"""Field of a sweep file to the column that holds it, where the last part of its path is not the column's name."""
 
 _PHRASES: dict[str, Callable[[str], str]] = {
     "param_dtype": lambda value: f"{value} weights",
@@ -93,7 +79,7 @@ def axis_columns(axis_values: Sequence[tuple[str, Any]]) -> dict[str, Any]:
             found |= axis_columns([(f"{path}.{key}", item) for key, item in value.items()])
         else:
             shown = json.dumps(value) if isinstance(value, dict | list) else value
-            found[_COLUMN_OF.get(path, path.rsplit(".", 1)[-1])] = shown
+            found[COLUMN_OF.get(path, path.rsplit(".", 1)[-1])] = shown
     return found
 
 

@@ -61,3 +61,7 @@ def _reference(field: dict[str, Any]) -> str:
     """Read the name of the definition that a section's field points to."""
     options = [field, *field.get("anyOf", [])]
     return next(str(option["$ref"]).rsplit("/", 1)[-1] for option in options if "$ref" in option)
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")  # noqa: T201 - the generator's output is the file

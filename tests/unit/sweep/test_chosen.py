@@ -52,7 +52,7 @@ def test_the_text_is_a_sweep_file_that_runs_them_again(tmp_path: Path) -> None:
     sweep = sweep_of_configs([config(CHANGES[0]), config(CHANGES[1])], MEASURE, "chosen")
     (tmp_path / "sweep.yaml").write_text(sweep.text)
     read = load_sweep(tmp_path / "sweep.yaml")
-    assert (read.spec, read.axes) == (sweep.spec, ("micro_batch_size", "amp_mode"))
+    assert (read.spec, read.axes) == (sweep.spec, ("amp_mode", "micro_batch_size"))
     assert set(read.spec.base.model_fields_set) == {"device", "model", "global_batch_size", "data", "optimizer"}
 
 

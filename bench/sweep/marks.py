@@ -1,0 +1,29 @@
+"""What a field of a trial says of itself beside its type: whether it changes what is trained, or how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Tell one setting's place in a row; see `What`, `How` and `Constant`."""
+
+    unit: str | None = None
+    """Of the values, in the singular; null where there is none."""
+    column: str | None = None
+    """Column of a row that holds it; null for the last part of its dotted name."""
+    null_means: str | None = None
+    """What null stands for where that is a choice like any other, as names and tables say it."""
+
+
+class What(Mark):
+    """Mark a setting of what is trained: trials that differ in it are no alternatives to choose between."""
+
+
+class How(Mark):
+    """Mark a setting of how it is trained: trials that differ in it make the same updates but for rounding."""
+
+
+class Constant(Mark):
+    """Mark a setting of one possible value: no row tells it, and no option sets it."""
