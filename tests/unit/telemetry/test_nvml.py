@@ -141,7 +141,7 @@ def test_library_that_hangs_is_given_up(read: Callable[..., dict[str, Any]], fun
 def test_library_that_hung_is_not_asked_again(stub: Path) -> None:
     """The second question costs nothing."""
     code = (
-        "from bench.measure import nvml; nvml.read_nvml(init_limit_s=0.2); nvml.LimitedThread = None;"
+        "from bench.telemetry import nvml; nvml.read_nvml(init_limit_s=0.2); nvml.LimitedThread = None;"
         "print(nvml.read_nvml().problem)"
     )
     environment = stub_environment(stub, NVML_STUB="nvmlInitWithFlags:hang")
