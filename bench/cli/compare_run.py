@@ -108,12 +108,11 @@ def _sweep_of(chosen: Sequence[Choice], measure: MeasureSpec) -> tuple[Sweep, Ma
     """Make the sweep, and refuse what this machine cannot run."""
     from bench.machine.environment import machine_facts
     from bench.sweep.chosen import sweep_of_configs
-    from bench.sweep.device import devices_asked
     from bench.sweep.expand import expand
     from bench.sweep.trial import Skipped
 
     sweep = sweep_of_configs([one.config for one in chosen], measure, _name([one.trial_id for one in chosen]))
-    facts = machine_facts(devices_asked(sweep))
+    facts = machine_facts(sweep.devices_asked())
     faults = [
         f"{one.name} cannot run here: {point.reason}"
         for one, point in zip(chosen, expand(sweep, facts), strict=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.machine.environment import machine_facts
-from bench.sweep.device import devices_asked, on_device
 from bench.sweep.expand import MachineFacts
 from bench.sweep.file import load_sweep
 from bench.sweep.trial import Sweep
@@ -20,5 +19,5 @@ def load_for_device(sweep_file: Path, device: str | None) -> tuple[Sweep, Machin
     """
     sweep = load_sweep(sweep_file)
     if device is not None:
-        sweep = on_device(sweep, device)
-    return sweep, machine_facts(devices_asked(sweep))
+        sweep = sweep.on_device(device)
+    return sweep, machine_facts(sweep.devices_asked())

@@ -95,13 +95,12 @@ def _load(sweep_file: Path, device: str | None, gpus: int | None) -> tuple[Sweep
             return load_for_device(sweep_file, device)
         except EnvironmentFault as fault:
             raise EnvironmentFault(f"{fault} To plan for another machine, tell its GPUs: --gpus 1.") from None
-    from bench.sweep.device import on_device
     from bench.sweep.expand import MachineFacts
     from bench.sweep.file import load_sweep
 
     sweep = load_sweep(sweep_file)
     if device is not None:
-        sweep = on_device(sweep, device)
+        sweep = sweep.on_device(device)
     return sweep, MachineFacts("cuda" if gpus else "cpu", gpus)
 
 

@@ -66,7 +66,6 @@ def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     from bench.cli.progress import SweepProgress
     from bench.drive.driver import SweepInterrupted, run_sweep
     from bench.machine.environment import machine_facts
-    from bench.sweep.device import devices_asked
     from bench.sweep.expand import expand
     from bench.sweep.flags import sweep_from_flags
     from bench.sweep.trial import Search
@@ -78,7 +77,7 @@ def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     config = {name.replace("__", "."): value for name, value in given.items()}
     # The folder's name holds the trial's id, which needs the settings checked first.
     draft = sweep_from_flags(config, measure, "run")
-    facts = machine_facts(devices_asked(draft))
+    facts = machine_facts(draft.devices_asked())
     (point,) = expand(draft, facts)
     assert not isinstance(point, Search), "flags cannot ask for a search"
     name = f"run-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{point.trial_id}"

@@ -92,12 +92,11 @@ def sweep(
     from bench.drive.folder import repair_folder, set_folder_aside
     from bench.drive.work import rank_launcher
     from bench.sweep.expand import expand
-    from bench.sweep.rounds import with_rounds
 
     messages = PatientConsole(stderr=True)
     asked, facts = load_for_device(sweep_file, device)
     if rounds is not None:
-        asked = with_rounds(asked, rounds)
+        asked = asked.with_rounds(rounds)
     if only:
         require_trial(only, expand(asked, facts))
     folder = out or Path("results") / asked.name

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from bench.errors import BenchError
 from bench.sweep.fields import SweepSpec, TrialConfig
 from bench.sweep.names import IN_EVERY_NAME, axis_columns, name_of
 
@@ -28,6 +29,32 @@ class Sweep:
     """Dotted names of the axes in file order, the last varies fastest; or all that listed trials name."""
     text: str
     """The file as written, to be kept beside the results."""
+
+    def devices_asked(self) -> set[str]:
+        """List every value of `device` that a trial of this sweep has: auto, cpu, cuda."""
+        base = self.spec.base.device
+        if self.spec.trials:
+            return {settings.get("device", base) for settings in self.spec.trials}
+        return set(self.spec.axes.get("device", [base]))
+
+    def on_device(self, device: str) -> Sweep:
+        """Let every trial run on this device instead of the one in the file.
+
+        Raises:
+            BenchError: The sweep varies the device, so one for all contradicts it.
+        """
+        if "device" in self.axes:
+            raise BenchError(
+                f"--device {device} - {self.path or self.name} varies the device itself - leave one of the two out."
+            )
+        return self._with(base=self.spec.base.model_copy(update={"device": device}))
+
+    def with_rounds(self, rounds: int) -> Sweep:
+        """Ask for so many passes over the trials; all else, the trials' ids included, stays."""
+        return self._with(measure=self.spec.measure.model_copy(update={"rounds": rounds}))
+
+    def _with(self, **sections: Any) -> Sweep:
+        return replace(self, spec=self.spec.model_copy(update=sections))
 
 
 @dataclass(frozen=True)

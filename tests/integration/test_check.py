@@ -17,7 +17,6 @@ from bench.check.reduced import LARGE_PARAMETERS, parameters_of
 from bench.drive.proofs import Proofs, columns_of, run_proof
 from bench.launch.launcher import Launcher
 from bench.record.paths import LaunchPaths, SweepPaths
-from bench.sweep.device import on_device
 from bench.sweep.expand import expand
 from bench.sweep.file import load_sweep
 from bench.sweep.presets import PRESETS
@@ -245,7 +244,7 @@ SHIPPED = sorted((EXAMPLES.parent / "sweeps").glob("*.yaml"))
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_shipped_sweep_passes(proved: Prove, path: Path) -> None:
     """Its first and its last configuration, on a CPU; the large models reduced, and said so."""
-    trials = [point for point in expand(on_device(load_sweep(path), "cpu"), CPU) if isinstance(point, Trial)]
+    trials = [point for point in expand(load_sweep(path).on_device("cpu"), CPU) if isinstance(point, Trial)]
     requests = {request.key(): request for request in (request_of(trial.config, PATIENCE_S) for trial in trials)}
     distinct = list(requests.values())
     for request in distinct[:1] + distinct[1:][-1:]:  # memory-parts has but one

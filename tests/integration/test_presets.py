@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.sweep.rounds import with_rounds
 from tests.integration.trivial import PATIENT
 
 pytestmark = [pytest.mark.slow, pytest.mark.ddp]
@@ -43,7 +42,7 @@ def test_ranks_stop_together_and_more_rounds_extend_a_finished_sweep(lab: Any) -
         assert len(timed) == row["updates_attempted"]
         assert timed["valid_tokens"].sum() == row["valid_tokens"]
 
-    lab.run(with_rounds(sweep, 2))
+    lab.run(sweep.with_rounds(2))
     assert lab.progress.owed == 2
     assert sorted(lab.rows()["round"]) == [0, 0, 1, 1]
     lab.run(sweep)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from bench.errors import BenchError, SweepFileError
-from bench.sweep.device import devices_asked, on_device
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.file import load_sweep
 from bench.sweep.trial import Skipped, Trial
@@ -52,12 +51,12 @@ def test_a_trial_is_the_same_whether_listed_or_spanned(tmp_path: Path) -> None:
 
 def test_devices_of_listed_trials_are_seen(tmp_path: Path) -> None:
     """The command line's word stands over base, and contradicts a list that varies the device."""
-    assert devices_asked(load(tmp_path)) == {"auto"}
-    assert devices_asked(on_device(load(tmp_path), "cpu")) == {"cpu"}
+    assert load(tmp_path).devices_asked() == {"auto"}
+    assert load(tmp_path).on_device("cpu").devices_asked() == {"cpu"}
     varied = load(tmp_path, GOOD.replace("{micro_batch_size: 4}", "{micro_batch_size: 4, device: cuda}"))
-    assert devices_asked(varied) == {"auto", "cuda"}
+    assert varied.devices_asked() == {"auto", "cuda"}
     with pytest.raises(BenchError, match="varies the device itself"):
-        on_device(varied, "cpu")
+        varied.on_device("cpu")
 
 
 MISTAKES = [

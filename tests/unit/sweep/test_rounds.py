@@ -10,7 +10,6 @@ import pytest
 from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.fields import MeasureSpec
 from bench.sweep.file import load_sweep
-from bench.sweep.rounds import with_rounds
 from bench.sweep.trial import Trial
 
 SWEEP = """\
@@ -55,7 +54,7 @@ def test_more_rounds_change_no_trial(tmp_path: Path) -> None:
     path = tmp_path / "good.yaml"
     path.write_text(SWEEP)
     sweep = load_sweep(path)
-    more = with_rounds(sweep, 9)
+    more = sweep.with_rounds(9)
     facts = MachineFacts("cpu", 0)
 
     def ids(which: Any) -> list[str]:
