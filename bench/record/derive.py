@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.record.derive_efficiency import derive_efficiency
 from bench.record.fit import derive_fit
 
 
@@ -55,7 +54,7 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
         "valid_tokens_per_s_per_gpu": _ratio(valid_tokens_per_s, row.get("world_size")),
         "token_slots_per_s_per_gpu": token_slots_per_s_per_gpu,
         "joules_per_valid_token": _ratio(joules, tokens),
-        **derive_efficiency(row, token_slots_per_s_per_gpu),
+        **_derive_efficiency(row, token_slots_per_s_per_gpu),
         **derive_fit(row),
     }
 
@@ -65,6 +64,27 @@ def full_update_s(row: Mapping[str, Any]) -> float | None:
     if row.get("time_method") != "extrapolated" or row.get("micro_step_s") is None:
         return None
     return float(row["update_step_s"] + row["accumulation_steps"] * row["micro_step_s"])
+
+
+def _derive_efficiency(row: Mapping[str, Any], token_slots_per_s_per_gpu: float | None) -> dict[str, Any]:
+    """Divide FLOPs by seconds, and by what a device can do at most: of token slots, on which FLOPs are spent."""
+    model_flops, hardware_flops = row.get("model_flops"), row.get("hardware_flops")
+    ceilings = row.get("matmul_ceiling_flops_per_s_per_rank") or [None]
+    ceiling = None if None in ceilings else min(ceilings)
+    per_token = rate = None
+    if token_slots_per_s_per_gpu is not None and model_flops is not None:
+        per_token = model_flops / row["token_slots"]
+        rate = per_token * token_slots_per_s_per_gpu
+    mfu = _ratio(rate, row.get("peak_flops_per_s_bf16"))
+    return {
+        "model_flops_per_token": per_token,
+        "model_flops_per_s_per_gpu": rate,
+        "mfu": mfu,
+        "hfu": None if mfu is None or hardware_flops is None else mfu * hardware_flops / model_flops,
+        "mode_peak_share": _ratio(rate, row.get("peak_flops_per_s_mode")),
+        "matmul_ceiling_flops_per_s": ceiling,
+        "matmul_ceiling_share": _ratio(rate, ceiling),
+    }
 
 
 def _product(one: float | None, other: float | None) -> float | None:
@@ -78,7 +98,7 @@ def _ratio(numerator: float | None, denominator: float | None) -> float | None:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    """Interpolate linearly between order statistics: Hyndman and Fan's type 7, numpy's default."""
+    """Interpolate linearly between order statistics: Hyndman and Fan's type 7. numpy rounds some otherwise."""
     if not ordered:
         return None
     position = share * (len(ordered) - 1)
