@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import special
 
 CONFIDENCE = 0.95
 BOOTSTRAP_BLOCKS = 15
@@ -178,6 +178,8 @@ def spreads_differ(log_rates: ArrayLike) -> bool:
     residuals = _residuals(np.asarray(log_rates, dtype=np.float64))
     if residuals.shape[1] < 3 or not (np.ptp(residuals, axis=1) > 0).any():
         return False  # two rounds leave one deviation per configuration, twice
+    from scipy import stats  # takes longer to import than all else here, and most comparisons do without
+
     return bool(stats.levene(*residuals, center="median").pvalue < LEVENE_LEVEL)
 
 

@@ -15,9 +15,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-CONFIDENCE = 0.95
+from bench.statistics.intervals import CONFIDENCE, student_t
+
 BATCHES = 10
 LOOK_FACTOR = 1.5
 """Each look comes after so many times the samples of the one before: many looks would find a lucky one."""
@@ -91,7 +91,7 @@ def _lag1(samples: NDArray[np.float64]) -> float:
 
 
 def _t(df: float) -> float:
-    return float(special.stdtrit(df, 0.5 + CONFIDENCE / 2))
+    return student_t(0.5 + CONFIDENCE / 2, df)
 
 
 class StopWatch:
