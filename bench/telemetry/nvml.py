@@ -6,14 +6,12 @@ is not told is None, never 0. A hung driver must not hang the benchmark, so each
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from bench.telemetry.time_limit import LimitedThread, NoAnswerError
-
-ValueT = TypeVar("ValueT")
 
 INIT_LIMIT_S = 20.0
 """Where no process keeps the driver loaded (persistence mode off), the first call loads it: seconds with eight GPUs."""
@@ -85,16 +83,10 @@ def read_nvml(init_limit_s: float = INIT_LIMIT_S, call_limit_s: float = CALL_LIM
         return NvmlReport(problem="the Python package nvidia-ml-py is not installed")
     if hung:
         return NvmlReport(problem=hung[0])
-    reader = _Reader(pynvml, LimitedThread("nvml"), call_limit_s)
-    try:
-        reader.read(init_limit_s)
-    except NoAnswerError:
-        reader.problem = note_hung()
-    except pynvml.NVMLError as error:
-        reader.problem = say_fault(error)
-    except OSError as error:  # a library of that name that is not NVIDIA's, or is damaged
-        reader.problem = f"the NVIDIA driver library cannot be used: {error}"
-    return NvmlReport(reader.driver_version, tuple(reader.gpus), reader.problem, reader.driver_cuda_version)
+    reader = _Reader(NvmlSession(pynvml, "nvml", call_limit_s))
+    problem = problem_of(pynvml, lambda: reader.read(init_limit_s))
+    reader.session.close()
+    return NvmlReport(reader.driver_version, tuple(reader.gpus), problem, reader.driver_cuda_version)
 
 
 def device_files() -> tuple[str, ...]:
@@ -106,99 +98,143 @@ hung: list[str] = []
 """Why NVML is not asked again by this process; empty while it answers."""
 
 
-def note_hung() -> str:
-    """Keep in mind that NVML does not answer; give that in plain words."""
-    hung[:] = ["the NVIDIA driver library does not answer; the driver or a GPU hangs"]
-    return hung[0]
+class NvmlSession:
+    """Ask NVML one thing after another, each within a time limit.
+
+    Args:
+        nvml: The bindings (the module pynvml, or what stands for it in a test).
+        name: Of the thread that asks.
+        call_limit_s: Limit of one call [s].
+        is_over: Whether nobody waits for the rest of the answers: then nothing more is asked.
+        on_refusal: Told why something is not told.
+
+    Raises:
+        EnvironmentFault: The machine has no thread left to ask in.
+    """
+
+    def __init__(
+        self,
+        nvml: Any,
+        name: str,
+        call_limit_s: float,
+        is_over: Callable[[], bool] = lambda: False,
+        on_refusal: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        self.nvml = nvml
+        self._call_limit_s = call_limit_s
+        self._is_over = is_over
+        self._on_refusal = on_refusal
+        self._thread = LimitedThread(name)
+
+    def begin(self, limit_s: float) -> None:
+        """Start NVML; raises what it does, and NoAnswerError."""
+        self._thread.ask(self.nvml.nvmlInit, limit_s)
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._thread.close()
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Ask one thing; None when this device, driver, binding or permission does not tell.
+
+        Raises:
+            NoAnswerError: The library hangs.
+        """
+        return self._tell(lambda: getattr(self.nvml, name)(*arguments))
+
+    def memory(self, device: Any) -> Any:
+        """Ask for memory by the newer call: the older one counts the driver's own as used."""
+        return self._tell(lambda: self.nvml.nvmlDeviceGetMemoryInfo(device, self.nvml.nvmlMemory_v2))
+
+    def processes(self, device: Any) -> tuple[NvmlProcess, ...] | None:
+        """List the processes that compute on a device now."""
+        listed = self.ask("nvmlDeviceGetComputeRunningProcesses", device)
+        if listed is None:
+            return None
+        return tuple(NvmlProcess(process.pid, process.usedGpuMemory) for process in listed)
+
+    def _tell(self, question: Callable[[], Any]) -> Any:
+        if self._is_over():
+            return None
+        try:
+            return self._thread.ask(question, self._call_limit_s)
+        except (self.nvml.NVMLError, self.nvml.NVMLLibraryMismatchError, AttributeError, UnicodeDecodeError) as error:
+            # For a function that this driver has only by an older name the bindings raise an error not of their own.
+            self._on_refusal(error)
+            return None
+
+
+def problem_of(nvml: Any, questions: Callable[[], None]) -> str | None:
+    """Ask; whatever NVML does, it ends here. Give in plain words why it was not asked to the end."""
+    if not hung:
+        try:
+            questions()
+        except NoAnswerError:
+            hung.append("the NVIDIA driver library does not answer; the driver or a GPU hangs")
+        except nvml.NVMLError as error:
+            return say_fault(error)
+        except OSError as error:  # a library of that name that is not NVIDIA's, or is damaged
+            return f"the NVIDIA driver library cannot be used: {error}"
+    return hung[0] if hung else None
 
 
 @dataclass
 class _Reader:
     """Collect what NVML tells, so that what is known survives a call that hangs."""
 
-    nvml: Any
-    thread: LimitedThread
-    call_limit_s: float
+    session: NvmlSession
     driver_version: str | None = None
     driver_cuda_version: str | None = None
     gpus: list[NvmlGpu] = field(default_factory=list)
-    problem: str | None = None
 
     def read(self, init_limit_s: float) -> None:
-        nvml = self.nvml
-        self.thread.ask(nvml.nvmlInit, init_limit_s)
-        self.driver_version = _text(self.ask(nvml.nvmlSystemGetDriverVersion))
-        cuda = self.ask(nvml.nvmlSystemGetCudaDriverVersion_v2)
+        ask = self.session.ask
+        self.session.begin(init_limit_s)
+        self.driver_version = _text(ask("nvmlSystemGetDriverVersion"))
+        cuda = ask("nvmlSystemGetCudaDriverVersion_v2")
         self.driver_cuda_version = None if not cuda else f"{cuda // 1000}.{cuda % 1000 // 10}"
-        count = self.ask(nvml.nvmlDeviceGetCount) or 0
+        count = ask("nvmlDeviceGetCount") or 0
         self.gpus = [NvmlGpu(index) for index in range(count)]
         for index in range(count):
             self.gpus[index] = self.read_gpu(index)
-        self.ask(nvml.nvmlShutdown)
-        self.thread.close()
+        ask("nvmlShutdown")
 
     def read_gpu(self, index: int) -> NvmlGpu:
-        nvml = self.nvml
-        handle = self.ask(lambda: nvml.nvmlDeviceGetHandleByIndex(index))
+        ask, sm = self.session.ask, self.session.nvml.NVML_CLOCK_SM
+        handle = ask("nvmlDeviceGetHandleByIndex", index)
         if handle is None:
             return NvmlGpu(index)
         total_bytes, used_bytes = self.read_memory(handle)
-        processes = self.ask(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
         return NvmlGpu(
             index=index,
-            name=_text(self.ask(lambda: nvml.nvmlDeviceGetName(handle))),
-            uuid=_text(self.ask(lambda: nvml.nvmlDeviceGetUUID(handle))),
+            processes=self.session.processes(handle),
+            name=_text(ask("nvmlDeviceGetName", handle)),
+            uuid=_text(ask("nvmlDeviceGetUUID", handle)),
             total_bytes=total_bytes,
             used_bytes=used_bytes,
-            processes=None
-            if processes is None
-            else tuple(NvmlProcess(process.pid, process.usedGpuMemory) for process in processes),
-            sm_clock_mhz=self.ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-            sm_clock_max_mhz=self.ask(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
+            sm_clock_mhz=ask("nvmlDeviceGetClockInfo", handle, sm),
+            sm_clock_max_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, sm),
             mig_devices=tuple(self.read_mig(handle)),
         )
 
     def read_memory(self, handle: Any) -> tuple[int | None, int | None]:
-        """Read total and used bytes. The older call counts the driver's own memory as used: then used is not told."""
-        nvml = self.nvml
-        memory = self.ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
+        """Read total and used bytes; by the older call used ones are not told."""
+        memory = self.session.memory(handle)
         if memory is not None:
             return int(memory.total), int(memory.used)
-        memory = self.ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        memory = self.session.ask("nvmlDeviceGetMemoryInfo", handle)
         return (None, None) if memory is None else (int(memory.total), None)
 
-    def read_mig(self, handle: Any) -> list[NvmlMig]:
-        nvml = self.nvml
-        mode = self.ask(lambda: nvml.nvmlDeviceGetMigMode(handle))
-        if mode is None or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE:
-            return []
-        found = []
-        for index in range(self.ask(lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(handle)) or 0):
-            mig = self.ask(lambda index=index: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))  # type: ignore[misc]
+    def read_mig(self, handle: Any) -> Iterator[NvmlMig]:
+        ask = self.session.ask
+        mode = ask("nvmlDeviceGetMigMode", handle)
+        if mode is None or mode[0] != self.session.nvml.NVML_DEVICE_MIG_ENABLE:
+            return
+        for index in range(ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
+            mig = ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
             if mig is not None:
-                uuid = _text(self.ask(lambda mig=mig: nvml.nvmlDeviceGetUUID(mig)))  # type: ignore[misc]
-                name = _text(self.ask(lambda mig=mig: nvml.nvmlDeviceGetName(mig)))  # type: ignore[misc]
-                found.append(NvmlMig(uuid, name, *self.read_memory(mig)))
-        return found
-
-    def ask(self, question: Callable[[], ValueT]) -> ValueT | None:
-        """Ask one thing; None when this device, driver or permission does not tell.
-
-        Raises:
-            NoAnswerError: The library hangs.
-        """
-        try:
-            return self.thread.ask(question, self.call_limit_s)
-        except refusals(self.nvml):
-            return None
-
-
-def refusals(nvml: Any) -> tuple[type[Exception], ...]:
-    """Give what the bindings raise where a device, driver, binding or permission does not tell one figure.
-
-    For a function that this driver has only by an older name they raise an error that is not among their own.
-    """
-    return (nvml.NVMLError, nvml.NVMLLibraryMismatchError, AttributeError, UnicodeDecodeError)
+                uuid, name = _text(ask("nvmlDeviceGetUUID", mig)), _text(ask("nvmlDeviceGetName", mig))
+                yield NvmlMig(uuid, name, *self.read_memory(mig))
 
 
 def _text(value: str | bytes | None) -> str | None:

@@ -13,17 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.errors import EnvironmentFault
-from bench.telemetry.nvml import (
-    CALL_LIMIT_S,
-    INIT_LIMIT_S,
-    NvmlProcess,
-    hung,
-    note_hung,
-    refusals,
-    say_fault,
-)
+from bench.telemetry.nvml import CALL_LIMIT_S, INIT_LIMIT_S, NvmlSession, hung, problem_of, say_fault
 from bench.telemetry.samples import GpuSample, GpuTrack
-from bench.telemetry.time_limit import LimitedThread, NoAnswerError, process_limit
+from bench.telemetry.time_limit import process_limit
 
 PERIOD_S = 0.1
 """Time between samples [s]: the driver's own counters step about as often."""
@@ -70,7 +62,7 @@ class GpuWatch:
         self._period_s = period_s
         self._call_limit_s = call_limit_s
         self._init_limit_s = init_limit_s
-        self._thread: LimitedThread | None = None
+        self._session: NvmlSession | None = None
         self._poller: threading.Thread | None = None
         self._stop = threading.Event()
         self._watched: list[_Watched] = []
@@ -128,9 +120,9 @@ class GpuWatch:
 
     def close(self) -> None:
         """Let the thread end; the next question would begin anew."""
-        if self._thread is not None:
-            self._thread.close()
-        self._thread = None
+        if self._session is not None:
+            self._session.close()
+        self._session = None
 
     def tracks(self) -> list[GpuTrack]:
         """Give what was told so far."""
@@ -158,31 +150,22 @@ class GpuWatch:
 
     def _guarded(self, questions: Callable[[], None]) -> None:
         """Ask; whatever NVML does, it ends here, and the reason is kept."""
-        if hung:
-            self.problem = hung[0]
-            return
         try:
-            questions()
-        except NoAnswerError:
-            self.problem = note_hung()
-        except self._nvml.NVMLError as error:
-            self.problem = say_fault(error)
+            self.problem = problem_of(self._nvml, questions) or self.problem
         except EnvironmentFault as error:
             self.problem = str(error)  # no thread to ask in: the launch may do without what it would tell
-        except OSError as error:
-            self.problem = f"the NVIDIA driver library cannot be used: {error}"
 
     def _begin_session(self) -> None:
         """Start NVML, once; after a failure the next launch tries again."""
-        if self._thread is not None:
+        if self._session is not None:
             return
-        thread = LimitedThread("nvml-watch")
+        session = NvmlSession(self._nvml, "nvml-watch", self._call_limit_s, self._stop.is_set, self._note_refusal)
         try:
-            thread.ask(self._nvml.nvmlInit, self._init_limit_s)
+            session.begin(self._init_limit_s)
         except BaseException:
-            thread.close()
+            session.close()
             raise
-        self._thread = thread
+        self._session = session
         self.driver_version = self._ask("nvmlSystemGetDriverVersion")
 
     def _open(self, uuids: Sequence[str]) -> None:
@@ -229,6 +212,7 @@ class GpuWatch:
         energy = self._ask("nvmlDeviceGetTotalEnergyConsumption", board) if gpu.is_whole else None
         # The counter is what is interpolated in time, so the sample stands where it was read.
         monotonic_s = (begin_s + self._clock()) / 2
+        session = self._session if is_full and gpu.device is not None else None
         return GpuSample(
             monotonic_s=monotonic_s,
             energy_mj=energy,
@@ -239,8 +223,8 @@ class GpuWatch:
             power_violation_ns=self._violation(board, nvml.NVML_PERF_POLICY_POWER),
             thermal_violation_ns=self._violation(board, nvml.NVML_PERF_POLICY_THERMAL),
             ecc_uncorrected=self._ecc_errors(board) if is_full else None,
-            used_bytes=self._used_bytes(gpu.device) if is_full and gpu.device is not None else None,
-            processes=self._processes(gpu.device) if is_full and gpu.device is not None else None,
+            used_bytes=int(memory.used) if session and (memory := session.memory(gpu.device)) else None,
+            processes=session.processes(gpu.device) if session else None,
         )
 
     def _temperature(self, board: Any) -> Any:
@@ -263,28 +247,9 @@ class GpuWatch:
         count: int | None = self._ask("nvmlDeviceGetTotalEccErrors", board, kind, since)
         return count
 
-    def _used_bytes(self, device: Any) -> int | None:
-        """Read by the newer call alone: the older one counts the driver's own memory as used."""
-        memory = self._ask("nvmlDeviceGetMemoryInfo", device, self._nvml.nvmlMemory_v2)
-        return None if memory is None else int(memory.used)
-
-    def _processes(self, device: Any) -> tuple[NvmlProcess, ...] | None:
-        listed = self._ask("nvmlDeviceGetComputeRunningProcesses", device)
-        if listed is None:
-            return None
-        return tuple(NvmlProcess(process.pid, process.usedGpuMemory) for process in listed)
-
     def _ask(self, name: str, *arguments: Any) -> Any:
-        """Ask one thing; None when this device, driver, binding or permission does not tell.
+        return None if self._session is None else self._session.ask(name, *arguments)
 
-        Raises:
-            NoAnswerError: The library hangs.
-        """
-        if self._thread is None or self._stop.is_set():  # nobody waits for the rest of a sample
-            return None
-        try:
-            return self._thread.ask(lambda: getattr(self._nvml, name)(*arguments), self._call_limit_s)
-        except refusals(self._nvml) as error:
-            if type(error).__name__ == "NVMLError_GpuIsLost":
-                self.problem = say_fault(error)
-            return None
+    def _note_refusal(self, error: Exception) -> None:
+        if type(error).__name__ == "NVMLError_GpuIsLost":
+            self.problem = say_fault(error)
