@@ -58,9 +58,6 @@ class Quiet:
     def launch_begin(self, launch: Any) -> None:
         """Say nothing."""
 
-    def waiting(self) -> None:
-        """Say nothing."""
-
     def launch_end(self, launch: Any, row: Any) -> None:
         """Say nothing."""
 

@@ -98,9 +98,6 @@ class SweepProgress:
         again = f" (attempt {launch.attempt + 1})" if launch.attempt else ""
         self._bar.update(self._task, description=escape(f"round {launch.round + 1}  {launch.trial.name()}{again}"))
 
-    def waiting(self) -> None:
-        """Let the bar draw itself; it has a thread of its own."""
-
     def launch_end(self, launch: PlannedLaunch, row: Mapping[str, Any]) -> None:
         """Print one line and move the bar on."""
         assert self._task is not None, "sweep_begin comes first"

@@ -118,31 +118,22 @@ def run_sweep(
         return run.finish_with_tables(only, retry_failed)
 
 
+@dataclass
 class _Run:
     """Hold one run of a sweep."""
 
-    def __init__(
-        self,
-        sweep: Sweep,
-        points: Sequence[Trial | Skipped | Search],
-        paths: SweepPaths,
-        facts: MachineFacts,
-        record: Record,
-        launcher: Launcher,
-        launches: RecordedLaunches,
-        progress: Progress,
-        interrupts: Interrupts,
-    ) -> None:
-        self._sweep = sweep
-        self._points = points
-        self._paths = paths
-        self._facts = facts
-        self._record = record
-        self._launcher = launcher
-        self._launches = launches
-        self._progress = progress
-        self._interrupts = interrupts
-        self._trials = {trial.trial_id: trial for point in points for trial in _trials_of(point)}
+    sweep: Sweep
+    points: Sequence[Trial | Skipped | Search]
+    paths: SweepPaths
+    facts: MachineFacts
+    record: Record
+    launcher: Launcher
+    launches: RecordedLaunches
+    progress: Progress
+    interrupts: Interrupts
+
+    def __post_init__(self) -> None:
+        self._trials = {trial.trial_id: trial for point in self.points for trial in _trials_of(point)}
         self._learn_under(None)
         self._launched = 0
         self._repeats = Repeats()
@@ -150,101 +141,101 @@ class _Run:
 
     def prepare(self) -> None:
         """Agree with what is in the folder, put right what was cut off, and say what is planned."""
-        history = self._record.history
-        header = make_header(self._sweep, [point.config for point in self._all_configured()], self._facts)
+        history = self.record.history
+        header = make_header(self.sweep, [point.config for point in self._all_configured()], self.facts)
         if history.header is None:
-            self._record.append(header)
+            self.record.append(header)
         else:
-            check_header(history.header, header, self._paths.folder)
-        keep_inputs(self._paths, self._sweep, self._facts)
+            check_header(history.header, header, self.paths.folder)
+        keep_inputs(self.paths, self.sweep, self.facts)
         configs = {trial_id: trial.config for trial_id, trial in self._trials.items()}
-        for done in [*self._record.settle_abandoned(configs), *self._record.drop_damaged()]:
-            self._progress.note(done)
-        machine = memory_conditions(self._facts)
+        for done in [*self.record.settle_abandoned(configs), *self.record.drop_damaged()]:
+            self.progress.note(done)
+        machine = memory_conditions(self.facts)
         if history.machine != machine:
-            self._record.append({"kind": "machine", "conditions": machine})
+            self.record.append({"kind": "machine", "conditions": machine})
         new = [trial_id for trial_id in self._trials if trial_id not in history.planned]
         if new:
-            self._record.append({"kind": "planned", "trial_ids": new})
+            self.record.append({"kind": "planned", "trial_ids": new})
         self._learn_under(machine)
 
     def finish_with_tables(self, only: Callable[[Trial], bool], retry_failed: bool) -> SweepSummary:
         """Run what is owed, then write the tables, also when the run is cut short."""
-        points = [point for point in self._points if not isinstance(point, Skipped)]
+        points = [point for point in self.points if not isinstance(point, Skipped)]
         # The order of launches is that of the whole sweep, so that a part runs in the same order.
-        measure = self._sweep.spec.measure
+        measure = self.sweep.spec.measure
         every = places(points, measure.rounds, measure.order)
         order = [place for place in every if only(_trials_of(place.point)[0])]
         self._remaining = Remaining(self._owed, order, retry_failed)
-        done, skipped = self._remaining.done_places, len(self._points) - len(points)
+        done, skipped = self._remaining.done_places, len(self.points) - len(points)
         self._expect()
-        self._progress.sweep_begin(self._remaining.launches, done, skipped)
+        self.progress.sweep_begin(self._remaining.launches, done, skipped)
         try:
             if self._remaining.launches:
-                self._launcher.warm_up()
+                self.launcher.warm_up()
             for at, place in enumerate(order):
                 self._run_place(at, place, retry_failed)
         except (StorageError, LockedError):
             raise  # the folder is not to be written any more
         except BaseException:
-            if not self._interrupts.hurry:
+            if not self.interrupts.hurry:
                 with suppress(Exception):  # what ended the run is what must be said
                     self._write_tables()
             raise
         pruned = self._write_tables()
-        outcomes = self._record.history.count_outcomes()
-        found = tuple(found_lines(self._points, self._record.history))
-        return SweepSummary(self._paths.folder, self._launched, done, skipped, outcomes, pruned, found)
+        outcomes = self.record.history.count_outcomes()
+        found = tuple(found_lines(self.points, self.record.history))
+        return SweepSummary(self.paths.folder, self._launched, done, skipped, outcomes, pruned, found)
 
     def _run_place(self, at: int, place: Place, retry_failed: bool) -> None:
         """Run everything that a place owes, one launch after the other."""
-        while (launch := next_launch(place, self._record.history, retry_failed)) is not None:
+        while (launch := next_launch(place, self.record.history, retry_failed)) is not None:
             reason = self._owed.reason_to_leave_out(launch.trial) if isinstance(place.point, Trial) else None
             if reason is not None:
                 self._remaining.note_left_out(at)
                 self._expect()
-                self._progress.place_left_out(launch.trial.name(), reason)
+                self.progress.place_left_out(launch.trial.name(), reason)
                 return
             left = max(1, self._remaining.launches)
-            if self._interrupts.number is not None:
-                raise SweepInterrupted(self._interrupts.number, left)
-            if self._interrupts.suspend_asked:
-                self._interrupts.suspend()
-            if not self._launches.time_for_another():
+            if self.interrupts.number is not None:
+                raise SweepInterrupted(self.interrupts.number, left)
+            if self.interrupts.suspend_asked:
+                self.interrupts.suspend()
+            if not self.launches.time_for_another():
                 raise SweepInterrupted(None, left)
-            row = self._launches.run(launch)
+            row = self.launches.run(launch)
             self._launched += 1
-            recorded = self._record.history.last((launch.trial.trial_id, launch.round))
+            recorded = self.record.history.last((launch.trial.trial_id, launch.round))
             assert recorded is not None, "it was just recorded"
             self._lessons.learn(recorded, recorded["machine"])
             self._remaining.note_launch(at, taught=row["outcome"] == "oom")
             self._expect()
-            self._progress.launch_end(launch, row)
+            self.progress.launch_end(launch, row)
             hint = self._repeats.note(row)
             if hint is not None:
-                self._progress.note(hint)
+                self.progress.note(hint)
             retry_failed = False  # what fails again is left to the next run: a sweep never loops
             if row["outcome"] == "interrupted":
-                raise SweepInterrupted(self._interrupts.number, left)
+                raise SweepInterrupted(self.interrupts.number, left)
 
     def _expect(self) -> None:
-        self._progress.expect(self._remaining.launches, self._remaining.is_estimate)
+        self.progress.expect(self._remaining.launches, self._remaining.is_estimate)
 
     def _learn_under(self, machine: Mapping[str, Any] | None) -> None:
         """Learn from what has happened, as far as it holds for this memory."""
         self._lessons = Lessons(self._trials.values(), machine)
-        self._owed = Owed(self._record.history, self._lessons, self._sweep.spec.measure.rounds)
-        for launch in self._record.history.launches():
+        self._owed = Owed(self.record.history, self._lessons, self.sweep.spec.measure.rounds)
+        for launch in self.record.history.launches():
             self._lessons.learn(launch, launch["machine"])
 
     def _write_tables(self) -> int:
         """Write the tables; return how many trials are pruned."""
-        pruned = self._owed.pruned(self._points)
-        write_tables(self._paths.folder, self._sweep.name, self._points, self._record.history, pruned)
+        pruned = self._owed.pruned(self.points)
+        write_tables(self.paths.folder, self.sweep.name, self.points, self.record.history, pruned)
         return len(pruned)
 
     def _all_configured(self) -> Iterator[Trial | Skipped]:
-        for point in self._points:
+        for point in self.points:
             yield point.candidates[0] if isinstance(point, Search) else point
 
 

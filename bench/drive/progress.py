@@ -23,9 +23,6 @@ class Progress(Protocol):
     def launch_begin(self, launch: PlannedLaunch) -> None:
         """Note that a launch starts."""
 
-    def waiting(self) -> None:
-        """Note that time passes; called a few times a second."""
-
     def launch_end(self, launch: PlannedLaunch, row: Mapping[str, Any]) -> None:
         """Note how it ended."""
 

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,32 +34,23 @@ _CLOCK_STEP_S = 1.0
 """How far wall clock and monotonic clock may move apart during a launch [s]."""
 
 
+@dataclass
 class RecordedLaunches:
     """Run launches of one sweep one after the other, each into a row, within the time there is."""
 
-    def __init__(
-        self,
-        sweep: Sweep,
-        paths: SweepPaths,
-        record: Record,
-        launcher: Launcher,
-        progress: Progress,
-        interrupts: Interrupts,
-        deadline_s: float | None,
-        proofs: Proofs | None,
-        telemetry: Telemetry,
-    ) -> None:
-        self._sweep = sweep
-        self._paths = paths
-        self._record = record
-        self._launcher = launcher
-        self._progress = progress
-        self._interrupts = interrupts
-        self._deadline_s = deadline_s
-        self._proofs = proofs
-        """Proves the accumulation of each configuration; None when nobody asked."""
-        self._telemetry = telemetry
-        self._longest_s = 0.0
+    sweep: Sweep
+    paths: SweepPaths
+    record: Record
+    launcher: Launcher
+    progress: Progress
+    interrupts: Interrupts
+    deadline_s: float | None
+    """When no launch may run any more, on the monotonic clock [s]; None without a time limit."""
+    proofs: Proofs | None
+    """Proves the accumulation of each configuration; None when nobody asked."""
+    telemetry: Telemetry
+    longest_s: float = 0.0
+    """Duration of the longest launch so far [s]."""
 
     def run(self, launch: PlannedLaunch) -> dict[str, Any]:
         """Run one launch and make its row last: nothing is claimed before it is safe.
@@ -70,18 +61,18 @@ class RecordedLaunches:
             EnvironmentFault: No process can be started.
         """
         launch = self._with_unused_files(launch)
-        config, measure = launch.trial.config, self._sweep.spec.measure
+        config, measure = launch.trial.config, self.sweep.spec.measure
         proof: dict[str, Any] = {}
-        if self._proofs is not None:
-            proof = self._proofs.for_trial(launch.trial, self._waiting, self.seconds_left())
-        files = self._paths.launch(launch.trial.trial_id, launch.round, launch.attempt)
+        if self.proofs is not None:
+            proof = self.proofs.for_trial(launch.trial, self.record.renew_lock, self.seconds_left())
+        files = self.paths.launch(launch.trial.trial_id, launch.round, launch.attempt)
         if files.folder.exists():  # left by a launch that the journal does not know: nothing of it may be read
             shutil.rmtree(files.folder)
         make_folder(files.folder)
         ranks = range(config.world_size)
         with _refusals_named(files.folder):
             TrialFile(
-                sweep=self._sweep.name,
+                sweep=self.sweep.name,
                 trial_id=launch.trial.trial_id,
                 round=launch.round,
                 attempt=launch.attempt,
@@ -91,54 +82,49 @@ class RecordedLaunches:
                 world_size=config.world_size,
                 gpus=tuple(ranks) if config.device == "cuda" else (),
             ).write(files.trial_file)
-        self._record.begin(launch, self._launcher.token)
-        self._progress.launch_begin(launch)
-        with self._telemetry.watching(config.device, len(ranks), self._wait, self._is_hurried) as watch:
+        self.record.begin(launch, self.launcher.token)
+        self.progress.launch_begin(launch)
+        with self.telemetry.watching(config.device, len(ranks), self._wait, self._is_hurried) as watch:
             started, clocks = datetime.now(UTC), _clocks()
             own_s = (measure.start_timeout_s, measure.timeout_s, measure.stall_timeout_s)
             limits = LaunchLimits(*own_s, self.seconds_left())
-            if self._interrupts.number is None:
-                end = self._launcher.run(TRIAL, files, ranks, limits, self._waiting, self._interrupts)
+            if self.interrupts.number is None:
+                end = self.launcher.run(TRIAL, files, ranks, limits, self.record.renew_lock, self.interrupts)
             else:
                 end = _not_begun(ranks)
-        row, updates = row_of(self._sweep.name, launch, end, started.isoformat(timespec="seconds"), watch.health(end))
+        row, updates = row_of(self.sweep.name, launch, end, started.isoformat(timespec="seconds"), watch.health(end))
         row |= proof
         if abs(_clocks() - clocks) > _CLOCK_STEP_S:
             row["flags"] = sorted({*row["flags"], "clock_step"})
-        self._record.finish(row, updates)
+        self.record.finish(row, updates)
         if config.device == "cuda":
             wait_for_release(end.pids)
-        self._longest_s = max(self._longest_s, end.seconds)
+        self.longest_s = max(self.longest_s, end.seconds)
         return row
 
     def time_for_another(self) -> bool:
         """Tell whether a launch can end in what is left: as long as the longest so far, or all if none ran yet."""
         left_s = self.seconds_left()
-        return left_s is None or left_s > self._longest_s
+        return left_s is None or left_s > self.longest_s
 
     def seconds_left(self) -> float | None:
         """Say how much of the time limit is left [s]; None without one."""
-        return None if self._deadline_s is None else self._deadline_s - time.monotonic()
-
-    def _waiting(self) -> None:
-        """Keep the screen alive and the folder ours."""
-        self._progress.waiting()
-        self._record.renew_lock()
+        return None if self.deadline_s is None else self.deadline_s - time.monotonic()
 
     def _wait(self) -> None:
-        """Do so while a GPU cools, and follow Ctrl-Z at once: no rank runs."""
-        self._waiting()
-        if self._interrupts.suspend_asked:
-            self._interrupts.suspend()
+        """Keep the folder ours while a GPU cools, and follow Ctrl-Z at once: no rank runs."""
+        self.record.renew_lock()
+        if self.interrupts.suspend_asked:
+            self.interrupts.suspend()
 
     def _is_hurried(self) -> bool:
         """Tell whether there is no time to wait for a cooler GPU."""
         left_s = self.seconds_left()
-        return self._interrupts.number is not None or (left_s is not None and left_s <= 2 * self._longest_s)
+        return self.interrupts.number is not None or (left_s is not None and left_s <= 2 * self.longest_s)
 
     def _with_unused_files(self, launch: PlannedLaunch) -> PlannedLaunch:
         """Number a launch past every part in the folder, also those that the journal knows nothing of any more."""
-        while (self._paths.folder / part_name(launch.trial.trial_id, launch.round, launch.attempt)).exists():
+        while (self.paths.folder / part_name(launch.trial.trial_id, launch.round, launch.attempt)).exists():
             launch = replace(launch, attempt=launch.attempt + 1)
         return launch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -86,15 +86,6 @@ def next_launch(place: Place, history: History, retry_failed: bool = False) -> P
             return owed
     size = next_size(accumulation_classes(place.point), probes_of(place.point, history))
     return None if size is None else _owed(trials[size], place, history, retry_failed)
-
-
-def owed_launches(
-    points: Sequence[Trial], rounds: int, records: Iterable[Mapping[str, Any]], retry_failed: bool = False
-) -> list[PlannedLaunch]:
-    """List what is missing of trials that need no search, in the order in which it is to run."""
-    history = History(records)
-    owed = (next_launch(place, history, retry_failed) for place in places(points, rounds))
-    return [launch for launch in owed if launch is not None]
 
 
 def count_owed(place: Place, history: History, retry_failed: bool = False) -> int:

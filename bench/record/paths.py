@@ -23,19 +23,9 @@ class SweepPaths:
         return self.folder / "journal.jsonl"
 
     @property
-    def results(self) -> Path:
-        """The table of launches, rebuilt from the parts."""
-        return self.folder / "results.parquet"
-
-    @property
     def environment(self) -> Path:
         """What the machine was."""
         return self.folder / "env.json"
-
-    @property
-    def plots(self) -> Path:
-        """Pictures."""
-        return self.folder / "plots"
 
     @property
     def lock(self) -> Path:

@@ -103,18 +103,12 @@ def verify_part(folder: Path, info: PartInfo) -> None:
     _verified(folder, info.updates_part, info.updates_sha256)
 
 
-def read_part(folder: Path, info: PartInfo) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Read one launch back: its row and its update rows, checked against the hashes.
+def read_part(folder: Path, info: PartInfo) -> tuple[pa.Table, pa.Table]:
+    """Read one launch back, its row and its update rows, as tables of the declared schemas, checked against the hashes.
 
     Raises:
         StorageError: A part is missing, damaged or of a newer version; names it.
     """
-    results, updates = read_part_tables(folder, info)
-    return results.to_pylist()[0], updates.to_pylist()
-
-
-def read_part_tables(folder: Path, info: PartInfo) -> tuple[pa.Table, pa.Table]:
-    """Read one launch back as tables of the declared schemas, checked against the hashes."""
     results_content = _verified(folder, info.part, info.sha256)
     updates_content = _verified(folder, info.updates_part, info.updates_sha256)
     results = decode_part(results_content, schema(), folder / info.part)
@@ -162,7 +156,7 @@ def collect_parts(folder: Path, parts: Iterable[PartInfo]) -> tuple[pa.Table, pa
     Raises:
         StorageError: A part is missing or damaged; names it.
     """
-    last = _last_attempts([read_part_tables(folder, info) for info in parts])
+    last = _last_attempts([read_part(folder, info) for info in parts])
     results = pa.concat_tables([schema().empty_table(), *(row for row, _ in last)])
     return results, pa.concat_tables([update_schema().empty_table(), *(table for _, table in last)])
 

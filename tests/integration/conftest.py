@@ -119,7 +119,6 @@ class Silent:
 
     def __init__(self) -> None:
         self.rows: list[Mapping[str, Any]] = []
-        self.on_wait: Callable[[], None] = lambda: None
         self.owed = -1
         self.notes: list[str] = []
         self.left_out: list[str] = []
@@ -139,9 +138,6 @@ class Silent:
 
     def launch_begin(self, launch: Any) -> None:
         pass
-
-    def waiting(self) -> None:
-        self.on_wait()
 
     def launch_end(self, launch: Any, row: Mapping[str, Any]) -> None:
         self.rows.append(row)
@@ -176,14 +172,12 @@ class Lab:
         self,
         sweep: Sweep,
         *faults: str,
-        on_wait: Callable[[], None] = lambda: None,
         brief: Brief | None = None,
         **options: Any,
     ) -> SweepSummary:
         """Run what is missing, with these faults, and with limits that are meant to fire."""
         self.faults_file.write_text("\n".join(faults))
         self.progress = Silent()
-        self.progress.on_wait = on_wait
         run = self.launcher.run if brief is None else brief.launch(self.launcher)
         with mock.patch.object(self.launcher, "run", run):
             return run_sweep(sweep, self.folder / "results", CPU, self.progress, launcher=self.launcher, **options)

@@ -92,7 +92,7 @@ def test_what_a_rank_left_in_a_session_of_its_own_is_ended_with_its_launch(lab: 
 
 
 def test_death_of_the_fork_server_is_a_killed_launch_and_the_next_trial_gets_a_new_server(
-    lab: Any, faults_file: Path
+    lab: Any, faults_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ranks go with their server; the sweep goes on with another."""
     launcher = rank_launcher()
@@ -107,7 +107,9 @@ def test_death_of_the_fork_server_is_a_killed_launch_and_the_next_trial_gets_a_n
             killed.extend(launcher._servers.pids())
             os.kill(killed[0], signal.SIGKILL)
 
-    lab.run(sweep, f"{first.trial_id}/build:1:sleep", on_wait=kill_server_once)
+    run = launcher.run
+    monkeypatch.setattr(launcher, "run", lambda *args: run(*args[:4], kill_server_once, *args[5:]))
+    lab.run(sweep, f"{first.trial_id}/build:1:sleep")
     rows = lab.rows()
     assert killed
     assert rows["outcome"].to_dict() == {1: "killed", 2: "ok"}

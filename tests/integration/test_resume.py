@@ -115,9 +115,9 @@ def test_interrupted_sweep_keeps_what_is_finished_says_so_and_resumes(
     sweep = lab.sweep()
     faults = tmp_path / "own-faults"
     # The order of launches is fixed: the second to run sleeps until the signal comes.
-    from bench.drive.schedule import owed_launches
+    from bench.drive.schedule import places
 
-    second = owed_launches(lab.trials(sweep), 1, [])[1].trial
+    _, second, *_ = (place.point for place in places(lab.trials(sweep), 1))
     faults.write_text(f"{second.trial_id}/update:1:sleep")
     folder = lab.folder / "results"
     process = _start_command(folder, faults, tmp_path / "sweep.yaml")

@@ -164,9 +164,6 @@ class Quiet:
     def launch_begin(self, launch: Any) -> None:
         self.on_begin()
 
-    def waiting(self) -> None:
-        pass
-
     def launch_end(self, launch: Any, row: Mapping[str, Any]) -> None:
         self.rows.append(row)
 

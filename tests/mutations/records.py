@@ -83,7 +83,7 @@ RECORDS = (
     Mutation(
         "F24",
         "the lease grows old during a long launch",
-        "        self._record.renew_lock()\n",
+        "        self._lock.renew()\n",
         "",
         (STORAGE + "test_folder_is_kept_while_a_launch_is_waited_for",),
     ),

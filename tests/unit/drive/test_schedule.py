@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.drive.history import History
-from bench.drive.schedule import owed_launches, places, probes_of
+from bench.drive.schedule import PlannedLaunch, next_launch, places, probes_of
 from bench.drive.search import Probe
 from bench.record.fit import limit_bytes
 from bench.sweep.fields import TrialConfig
@@ -28,6 +29,14 @@ def record(trial: Trial, round_number: int, outcome: str, attempt: int = 0) -> d
         "attempt": attempt,
         "outcome": outcome,
     }
+
+
+def owed_launches(
+    trials: Sequence[Trial], rounds: int, records: Sequence[dict[str, Any]], retry_failed: bool = False
+) -> list[PlannedLaunch]:
+    history = History(records)
+    owed = (next_launch(place, history, retry_failed) for place in places(trials, rounds))
+    return [launch for launch in owed if launch is not None]
 
 
 def test_every_round_is_one_complete_pass_in_an_order_of_its_own() -> None:

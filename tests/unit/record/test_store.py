@@ -37,7 +37,7 @@ UPDATES = [{"update": n, "phase": "timed", "seconds": 0.5, "train_loss": 4.0, "r
 def test_a_part_comes_back_as_it_was(tmp_path, row, updates):
     """Writing and reading is the identity; what a row lacks is null."""
     info = write_part(tmp_path, row, updates)
-    read_row, read_updates = read_part(tmp_path, info)
+    (read_row,), read_updates = (table.to_pylist() for table in read_part(tmp_path, info))
     expected = {column.name: None for column in COLUMNS} | row | {"schema_version": SCHEMA_VERSION}
     assert repr(read_row) == repr(expected) or repr(as_floats(read_row)) == repr(as_floats(expected))
     key = {name: row[name] for name in ("trial_id", "round", "attempt")}
@@ -275,7 +275,7 @@ def test_a_row_that_does_not_fit_is_refused_before_anything_is_written(tmp_path,
 def test_text_that_is_not_unicode_does_not_lose_the_row(tmp_path):
     """An error text may quote any bytes; the rest of the row is worth more than a letter."""
     info = write_part(tmp_path, failed_row(error_text="bad \udcff byte", flags=["\udc80"]), [])
-    row, _ = read_part(tmp_path, info)
+    (row,) = read_part(tmp_path, info)[0].to_pylist()
     assert (row["error_text"], row["flags"]) == ("bad ? byte", ["?"])
 
 
