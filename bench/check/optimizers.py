@@ -10,18 +10,13 @@ from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from bench.workload.build import IMPLEMENTATION_FLAGS
+
 LR = {"sgd": 0.1, "adamw": 0.01}
 ADAMW_EPS = 1e-4
 """AdamW divides by the root of the second moment plus eps. With the usual 1e-8 a gradient that is zero by analysis, and
 a rounding error of 1e-17 in every correct program, would move its parameter by 1e-9 of a step, another way in each."""
 LR_WARMUP_UPDATES = 8
-
-_FLAGS: dict[str, dict[str, bool]] = {
-    "default": {},
-    "for_loop": {"foreach": False, "fused": False},
-    "foreach": {"foreach": True},
-    "fused": {"fused": True},
-}
 
 
 def make_optimizer(
@@ -29,7 +24,7 @@ def make_optimizer(
 ) -> Optimizer:
     """Make SGD with momentum, or AdamW with an eps of 1e-4, over the trainable parameters."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    flags: dict[str, Any] = _FLAGS[implementation]
+    flags: dict[str, Any] = IMPLEMENTATION_FLAGS[implementation]
     if name == "sgd":
         return SGD(parameters, lr=LR[name], momentum=0.9, weight_decay=weight_decay, **flags)
     return AdamW(parameters, lr=LR[name], weight_decay=weight_decay, eps=ADAMW_EPS, **flags)

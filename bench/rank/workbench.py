@@ -10,7 +10,16 @@ from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from bench.launch.trial_file import TrialFile
-from bench.loop import AccumulationLoop, DdpGradientSync, GradientSync, Observer, Observers, Precision, make_schedule
+from bench.loop import (
+    AccumulationLoop,
+    DdpGradientSync,
+    GradientSync,
+    Observer,
+    Observers,
+    Precision,
+    SummedCrossEntropy,
+    make_schedule,
+)
 from bench.loop.switches import set_switches
 from bench.measure.cpu import CpuDevice
 from bench.measure.cuda import CudaDevice
@@ -21,10 +30,9 @@ from bench.rank.feed import Feed
 from bench.rank.ranks import Ranks
 from bench.sweep.fields import OptimizerSpec
 from bench.sweep.presets import PRESETS
-from bench.workload.build import build_model
+from bench.workload.build import IMPLEMENTATION_FLAGS, build_model
 from bench.workload.data.corpus import Corpus, load_corpus
 from bench.workload.data.sequences import SequenceSource
-from bench.workload.loss import sum_cross_entropy
 
 
 @dataclass
@@ -81,7 +89,7 @@ def build_workbench(
     loop = AccumulationLoop(
         _gradient_sync(model, ranks, config.gradient_sync),
         optimizer,
-        sum_cross_entropy,
+        SummedCrossEntropy(),
         Precision(config.amp_mode, device.kind),
         device.torch_device,
         clip_norm=config.clip_norm,
@@ -94,19 +102,10 @@ def build_workbench(
     return Workbench(trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, corpus, source, beat)
 
 
-_IMPLEMENTATION_FLAGS: dict[str, dict[str, bool]] = {
-    "default": {},
-    "for_loop": {"foreach": False, "fused": False},
-    "foreach": {"foreach": True},
-    "fused": {"fused": True},
-}
-
-
 def make_optimizer(model: nn.Module, spec: OptimizerSpec) -> Optimizer:
     """Make the optimizer over the trainable parameters, with the implementation asked for."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    # torch takes one of two flags; neither means that torch chooses.
-    flags: dict[str, Any] = _IMPLEMENTATION_FLAGS[spec.implementation]
+    flags: dict[str, Any] = IMPLEMENTATION_FLAGS[spec.implementation]
     if spec.name == "sgd":
         return SGD(parameters, lr=spec.lr, momentum=spec.momentum or 0.0, weight_decay=spec.weight_decay, **flags)
     assert spec.beta1 is not None, "the trial is resolved"

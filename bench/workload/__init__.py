@@ -1,1 +1,1 @@
-"""What is trained: models, micro-batches, loss. In a rank's process. Read `build.py` first."""
+"""What is trained: corpora, models, micro-batches. In a rank's process. Read `build.py` first."""

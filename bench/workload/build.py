@@ -1,4 +1,4 @@
-"""Build a preset's model with seeded weights, straight on its device."""
+"""Build a preset's model with seeded weights, straight on its device; name the forms of its optimizer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ from bench.workload.llama import Llama
 
 PARAM_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Names of sweep files -> dtype in which the weights, and so gradients and optimizer state, are stored."""
+
+IMPLEMENTATION_FLAGS: dict[str, dict[str, bool]] = {
+    "default": {},
+    "for_loop": {"foreach": False, "fused": False},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
+}
+"""`optimizer.implementation` of sweep files -> torch's flags, of which it takes one; none: torch chooses."""
 
 _INITIAL_STD = 0.02  # GPT-2's; Llama's authors do not say theirs
 

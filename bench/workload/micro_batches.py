@@ -8,7 +8,7 @@ sequences and the same valid targets whatever B and R are; only where the chunks
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,6 +39,10 @@ class MicroBatch:
     """B * T, the elements really fed, padding included [this rank]."""
     unit_sum: float
     """Its share of the window's denominator in the loss's own unit; valid targets for language models [this rank]."""
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        """Unpack as the pair that a loss takes: inputs, targets."""
+        return iter((self.inputs, self.targets))
 
     def to(self, device: torch.device | str, non_blocking: bool = True) -> MicroBatch:
         """Copy the two tensors to a device, by default without waiting for the copy; the counts stay.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from bench.loop import AccumulationLoop, GradientSync, Precision
+from bench.loop import AccumulationLoop, GradientSync, Precision, SummedCrossEntropy
 from bench.measure.cpu import CpuDevice
 from bench.measure.profiler import Profiler
 from bench.rank import feed as feed_module
@@ -17,7 +17,6 @@ from bench.record.derive import derive
 from bench.record.reduce import reduce_ranks
 from bench.statistics import health
 from bench.workload import micro_batches
-from bench.workload.loss import sum_cross_entropy
 from tests.planted_launch import planted, row_of
 
 FIXED: dict[str, Any] = {"warmup_updates": 2, "updates": 20}
@@ -202,7 +201,7 @@ def test_a_scale_that_keeps_overflowing_shows_in_counts_and_flag() -> None:
     bench.loop = AccumulationLoop(
         GradientSync(bench.model),
         bench.optimizer,
-        sum_cross_entropy,
+        SummedCrossEntropy(),
         Precision("fp16", "cpu", growth_interval=1),
         torch.device("cpu"),
         observer=profiler,

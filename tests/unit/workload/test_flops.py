@@ -9,10 +9,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from bench.loop import SummedCrossEntropy
 from bench.sweep.presets import PRESETS, ModelShape
 from bench.workload.build import build_model
 from bench.workload.flops import hardware_flops, model_flops
-from bench.workload.loss import sum_cross_entropy
 from bench.workload.micro_batches import MicroBatch
 
 SMALL = ("gpt2-nano", "gpt2-tiny", "gpt2-mini", "llama-nano", "llama-tiny", "llama-mini")
@@ -28,7 +28,7 @@ def counted(shape: ModelShape, rows: int, width: int, checkpointing: bool = Fals
     tokens = torch.empty(rows, width, dtype=torch.int64, device="meta")
     slots = rows * width
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        sum_cross_entropy(model, MicroBatch(tokens, tokens, rows, slots, slots, float(slots))).backward()
+        SummedCrossEntropy()(model, MicroBatch(tokens, tokens, rows, slots, slots, float(slots))).backward()
     return int(counter.get_total_flops())
 
 

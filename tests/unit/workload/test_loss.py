@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from bench.loop import SummedCrossEntropy
 from bench.sweep.presets import PRESETS
 from bench.workload.build import build_model
-from bench.workload.loss import sum_cross_entropy
 from bench.workload.micro_batches import IGNORED_TARGET, MicroBatch
 
 
@@ -33,7 +33,7 @@ def micro_batch(targets: list[list[int]]) -> MicroBatch:
 def test_loss_is_the_sum_over_valid_targets() -> None:
     """Each valid target pulls b by half a unit; ignored ones do not."""
     model = FixedLogits(2, torch.float64)
-    loss = sum_cross_entropy(model, micro_batch([[0, 1, 0, -100], [0, -100, -100, -100]]))
+    loss = SummedCrossEntropy()(model, micro_batch([[0, 1, 0, -100], [0, -100, -100, -100]]))
     loss.backward()
     assert loss.item() == pytest.approx(4 * torch.tensor(2.0, dtype=torch.float64).log().item(), rel=1e-14)
     assert model.b.grad is not None
@@ -43,7 +43,7 @@ def test_loss_is_the_sum_over_valid_targets() -> None:
 def test_nothing_valid_gives_zero_and_zero_gradients() -> None:
     """Not NaN: the mean would be 0/0."""
     model = build_model(PRESETS["gpt2-nano"], seed=0)
-    loss = sum_cross_entropy(model, micro_batch([[-100]]))
+    loss = SummedCrossEntropy()(model, micro_batch([[-100]]))
     loss.backward()
     assert loss.item() == 0.0
     assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
@@ -55,7 +55,7 @@ def test_loss_is_summed_in_float32_under_every_mode(amp_dtype: torch.dtype | Non
     """A 16-bit sum of 4096 terms of about 5.5 would be off by whole nats, or overflow."""
     model = FixedLogits(257, torch.float32 if param_dtype == "fp32" else torch.bfloat16)
     with torch.autocast("cpu", dtype=amp_dtype, enabled=amp_dtype is not None):
-        loss = sum_cross_entropy(model, micro_batch([[3] * 4096] * 4))
+        loss = SummedCrossEntropy()(model, micro_batch([[3] * 4096] * 4))
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(4 * 4096 * torch.tensor(257.0).log().item(), rel=1e-6)
 
@@ -63,13 +63,13 @@ def test_loss_is_summed_in_float32_under_every_mode(amp_dtype: torch.dtype | Non
 def test_float64_models_keep_their_precision() -> None:
     """The proof of the accumulation runs in float64."""
     model = build_model(PRESETS["gpt2-nano"], seed=0).double()
-    assert sum_cross_entropy(model, micro_batch([[1, 2]])).dtype == torch.float64
+    assert SummedCrossEntropy()(model, micro_batch([[1, 2]])).dtype == torch.float64
 
 
 def test_sum_does_not_depend_on_the_cut() -> None:
     """Two rows alone add up to the two together."""
     model = build_model(PRESETS["llama-nano"], seed=0).double()
     rows = [[1, 2, 3, -100], [4, 5, -100, -100]]
-    together = sum_cross_entropy(model, micro_batch(rows))
-    apart = sum(sum_cross_entropy(model, micro_batch([row])) for row in rows)
+    together = SummedCrossEntropy()(model, micro_batch(rows))
+    apart = sum(SummedCrossEntropy()(model, micro_batch([row])) for row in rows)
     torch.testing.assert_close(together, apart, rtol=1e-12, atol=0)
