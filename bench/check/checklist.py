@@ -68,7 +68,7 @@ def _updates_of_each_sequence(one: Watched) -> list[int] | None:
 
 def weighting_line(watched: Sequence[Watched]) -> Line:
     """Say whether the gradient of every update made is that of the concatenated batch."""
-    unbounded = [one for one in watched if not one.watch.clip_norm < float("inf")]
+    unbounded = [one for one in watched if not one.is_clipped]
     pairs = [(seen.gradient_error, one, seen) for one in unbounded for seen in one.watch.seen[: len(one.windows)]]
     if not pairs:
         return Line("weighting", "NOT PROVEN", None, "the step made no update")
@@ -91,12 +91,7 @@ def update_line(watched: Sequence[Watched], weighting: Line) -> Line:
     """Say whether what the optimizer did to the parameters is what it does with the reference's gradient."""
     if weighting.verdict != "PASS":
         return Line("update", "NOT PROVEN", None, "the gradients it starts from are wrong already")
-    errors = [
-        seen.update_error
-        for one in watched
-        if not one.watch.clip_norm < float("inf")
-        for seen in one.watch.seen[: len(one.windows)]
-    ]
+    errors = [seen.update_error for one in watched if not one.is_clipped for seen in one.watch.seen[: len(one.windows)]]
     error = max(errors)
     words = f"relative error {error:.1e} at most, SGD with momentum and AdamW (eps 1e-4) in float64"
     return Line("update", "PASS" if error <= TOLERANCE else "FAIL", error, words)
@@ -104,7 +99,7 @@ def update_line(watched: Sequence[Watched], weighting: Line) -> Line:
 
 def clipping_line(watched: Sequence[Watched], weighting: Line) -> Line:
     """Say whether the clipped gradient is the clipped concatenated one."""
-    clipped = [one for one in watched if one.watch.clip_norm < float("inf")]
+    clipped = [one for one in watched if one.is_clipped]
     if not clipped:
         return Line("clipping", "NOT APPLICABLE", None, "the step takes no clip_norm")
     seen = [seen for one in clipped for seen in one.watch.seen[: len(one.windows)]]

@@ -142,7 +142,7 @@ def _run_cases(
 
 def _common_lines(watched: Sequence[Watched], problem: Problem, reason: str | None) -> list[Line]:
     """Read the lines that a black box shows; a passing one of too few cases is not proved."""
-    layers = _layers_line(problem)
+    is_random = is_random_at_rest(problem)
     weighting = checklist.weighting_line(watched)
     lines = [
         checklist.examples_line(watched),
@@ -154,11 +154,9 @@ def _common_lines(watched: Sequence[Watched], problem: Problem, reason: str | No
     ]
     if reason is not None:
         lines = [_unless_failed(line, reason) for line in lines]
-    elif layers.figure == float("inf"):
+    elif is_random:
         lines = [_unless_failed(line, "the forward is random", even_failed=True) for line in lines]
-    if layers.figure == float("inf"):
-        layers = Line("layers", layers.verdict, None, layers.words)
-    return [*lines, layers]
+    return [*lines, _layers_line(problem, is_random)]
 
 
 def _unless_failed(line: Line, reason: str, even_failed: bool = False) -> Line:
@@ -167,12 +165,12 @@ def _unless_failed(line: Line, reason: str, even_failed: bool = False) -> Line:
     return Line(line.name, "NOT PROVEN", None, reason)
 
 
-def _layers_line(problem: Problem) -> Line:
+def _layers_line(problem: Problem, is_random: bool) -> Line:
     """Name the layers for which accumulation is not a larger batch; the rest was proved with them at rest."""
-    named = unequal_layers(problem)
-    if is_random_at_rest(problem):
+    if is_random:
         words = "two forwards of the same data differ, and no layer known for it is the cause"
-        return Line("layers", "NOT PROVEN", float("inf"), words)
+        return Line("layers", "NOT PROVEN", None, words)
+    named = unequal_layers(problem)
     if named:
         words = "; ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
         return Line("layers", "NOT PROVEN", float(len(named)), f"{words}: the rest was proved with them at rest")

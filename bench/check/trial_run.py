@@ -31,6 +31,11 @@ class Watched:
     """Times the schedule was stepped; None without one."""
 
     @property
+    def is_clipped(self) -> bool:
+        """Tell whether the step was to clip."""
+        return math.isfinite(self.watch.clip_norm)
+
+    @property
     def sequences(self) -> int:
         """Count the sequences of the data set."""
         return sum(len(rows_of(window)) for window in self.windows)
