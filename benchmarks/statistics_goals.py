@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.statistics.health import has_drift, spikes
 from bench.statistics.intervals import layout_intervals, pair_interval
-from bench.statistics.presets import PRESETS
+from bench.statistics.lengths import LENGTHS
 from bench.statistics.steady import SteadyState, WarmupRule
 from bench.statistics.stopping import StopRule, StopWatch, precision_of
 from bench.statistics.verdict import judge
@@ -87,7 +87,7 @@ def within_launch(launches: int) -> Iterator[Figure]:
     """M3: how often the interval that stops a launch holds the true mean."""
     for name, goal in (("quick", None), ("normal", 0.90), ("strict", 0.93)):
         for lag1 in (0.0, 0.3, 0.6, 0.8):
-            held, used = stopped_launches(PRESETS[name].stop, lag1, launches)
+            held, used = stopped_launches(LENGTHS[name].stop, lag1, launches)
             what = f"within launch, {name}, lag-1 {lag1:g}, {used:.0f} updates used"
             yield share_figure("M3", what, held, launches, at_least=goal if lag1 == 0.6 else None)
 
@@ -114,7 +114,7 @@ def warm_up(launches: int) -> Iterator[Figure]:
     """M4: what is left of a transient in the 60 updates after the warm-up."""
     for name in (*TRANSIENTS, "heating 1.5 %, tau 60"):
         for preset in ("quick", "normal", "strict"):
-            bias, used = warmed_up(PRESETS[preset].warmup, name, launches)
+            bias, used = warmed_up(LENGTHS[preset].warmup, name, launches)
             goal = 0.0015 if name in TRANSIENTS and preset != "quick" else None
             yield Figure("M4", f"|bias| after {name}, {preset}, {used:.0f} updates", abs(bias), at_most=goal)
 

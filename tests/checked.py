@@ -14,9 +14,9 @@ from torch.nn import functional
 
 from bench.check.exchange.lines import Line
 from bench.check.exchange.request import ProofRequest
-from bench.check.problem import Problem
 from bench.check.prove import prove_loop, prove_step
 from bench.check.step import make_step
+from bench.check.subject import Subject
 from bench.loop import SingleRankAgreement
 from tests.patience import PATIENCE_S
 
@@ -81,9 +81,9 @@ class FunctionalDropout(nn.Module):
         return functional.dropout(torch.tanh(x), 0.5)
 
 
-def problem(between: nn.Module | None = None, **options: Any) -> Problem:
-    """Make a problem of a small model."""
-    return Problem(Net(between), VOCAB, **options)
+def subject(between: nn.Module | None = None, **options: Any) -> Subject:
+    """Make a subject of a small model."""
+    return Subject(Net(between), VOCAB, **options)
 
 
 def example(name: str) -> Callable[..., Any]:
@@ -97,15 +97,15 @@ def example(name: str) -> Callable[..., Any]:
 
 
 def checklist_of_step(
-    function: Callable[..., Any], on: Problem | None = None, seconds: float = PATIENCE_S
+    function: Callable[..., Any], on: Subject | None = None, seconds: float = PATIENCE_S
 ) -> dict[str, Line]:
     """Prove a step; give the lines by name."""
-    lines = prove_step(make_step(function), on or problem(), time.monotonic() + seconds)
+    lines = prove_step(make_step(function), on or subject(), time.monotonic() + seconds)
     return {line.name: line for line in lines}
 
 
-def checklist_of_loop(on: Problem | None = None, seconds: float = PATIENCE_S, **settings: Any) -> dict[str, Line]:
+def checklist_of_loop(on: Subject | None = None, seconds: float = PATIENCE_S, **settings: Any) -> dict[str, Line]:
     """Prove the loop of bench on one rank; give the lines by name."""
     request = ProofRequest(**settings)
-    lines = prove_loop(request, on or problem(), time.monotonic() + seconds, SingleRankAgreement(), None)
+    lines = prove_loop(request, on or subject(), time.monotonic() + seconds, SingleRankAgreement(), None)
     return {line.name: line for line in lines}

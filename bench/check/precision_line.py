@@ -14,7 +14,7 @@ from bench.check.exchange.lines import Line
 from bench.check.native import NativeStep
 from bench.check.optimizers import norm_of
 from bench.check.oracle import Batch, concatenated_loss, set_concatenated_gradients
-from bench.check.problem import Problem, put_to_rest
+from bench.check.subject import Subject, put_to_rest
 from bench.loop import Precision
 from bench.loop.switches import set_switches
 
@@ -23,29 +23,29 @@ MOST_RATIO = 2.0
 _INIT_SCALE = 1024.0
 
 
-def precision_line(problem: Problem, amp_mode: str, device: str, window_mode: str = "buffered") -> Line:
+def precision_line(subject: Subject, amp_mode: str, device: str, window_mode: str = "buffered") -> Line:
     """Accumulate two windows from the initial weights in the configured precision [one rank].
 
     Nothing is trained: the rate is zero, so that every gradient is one of the initial weights. Where the concatenated
     batch is nearly exact, the rounding of the stored gradient itself is allowed.
     """
     set_switches(cast(Any, amp_mode))
-    model = copy.deepcopy(problem.model).to(device).train()
+    model = copy.deepcopy(subject.model).to(device).train()
     put_to_rest(model)
-    reference = problem.fresh()
+    reference = subject.fresh()
     case = CASES[0]
-    micro_batches = case.micro_batches(problem.vocab_size, problem.seed)
+    micro_batches = case.micro_batches(subject.vocab_size, subject.seed)
     windows = planned_windows(micro_batches, case.accumulation_steps, 1)
-    accumulated = _accumulated(model, problem, amp_mode, device, window_mode, micro_batches, case.accumulation_steps)
+    accumulated = _accumulated(model, subject, amp_mode, device, window_mode, micro_batches, case.accumulation_steps)
     if len(accumulated) != len(windows):
         words = f"{len(windows) - len(accumulated)} of {len(windows)} updates were skipped by the gradient scaler"
         return Line("precision", "NOT PROVEN", None, words)
     worst = (-1.0, 0.0, 0.0)
     for window, gradients in zip(windows, accumulated, strict=True):
-        set_concatenated_gradients(reference, window, _double(problem.class_weights))
+        set_concatenated_gradients(reference, window, _double(subject.class_weights))
         right = [_zeros(parameter) for parameter in reference.parameters()]
         norm = norm_of(right)
-        own = _concatenated(model, problem, amp_mode, device, window)
+        own = _concatenated(model, subject, amp_mode, device, window)
         mine_error = _distance(gradients, right) / norm
         own_error = _distance(own, right) / norm
         floor = max(torch.finfo(parameter.dtype).eps for parameter in model.parameters()) / 2
@@ -62,7 +62,7 @@ def precision_line(problem: Problem, amp_mode: str, device: str, window_mode: st
 
 def _accumulated(
     model: nn.Module,
-    problem: Problem,
+    subject: Subject,
     amp_mode: str,
     device: str,
     window_mode: str,
@@ -75,7 +75,7 @@ def _accumulated(
     handle = optimizer.register_step_pre_hook(
         lambda *_: taken.append([_zeros(parameter).detach().clone() for parameter in model.parameters()])
     )
-    native = NativeStep(_on(problem.class_weights, device), window_mode=window_mode, amp_mode=amp_mode, device=device)
+    native = NativeStep(_on(subject.class_weights, device), window_mode=window_mode, amp_mode=amp_mode, device=device)
     try:
         native(model, optimizer, micro_batches, accumulation_steps)
     finally:
@@ -83,14 +83,14 @@ def _accumulated(
     return taken
 
 
-def _concatenated(model: nn.Module, problem: Problem, amp_mode: str, device: str, window: list[Batch]) -> list[Tensor]:
+def _concatenated(model: nn.Module, subject: Subject, amp_mode: str, device: str, window: list[Batch]) -> list[Tensor]:
     """Give the gradients of one concatenated batch in the configured precision, unscaled."""
     precision = Precision(cast(Any, amp_mode), device)
     scale = _INIT_SCALE if amp_mode == "fp16" else 1.0
     for parameter in model.parameters():
         parameter.grad = None
     with precision.autocast():
-        loss = concatenated_loss(model, window, problem.class_weights, device)
+        loss = concatenated_loss(model, window, subject.class_weights, device)
     (loss * scale).backward()  # type: ignore[no-untyped-call]
     return [_zeros(parameter) / scale for parameter in model.parameters()]
 

@@ -13,14 +13,13 @@ from bench.check.exchange.lines import TITLES, Line, Verdict, failed, unproven
 from bench.check.exchange.request import ProofRequest
 from bench.check.native import NativeStep
 from bench.check.precision_line import precision_line
-from bench.check.problem import Problem, is_random_at_rest, unequal_layers
 from bench.check.step import Step, load, make_step
-from bench.check.subjects import TooLarge, make_problem
+from bench.check.subject import Subject, TooLarge, is_random_at_rest, make_subject, unequal_layers
 from bench.check.trial_run import Watched, run_case
 from bench.errors import BenchError
 from bench.loop import Agreement, SingleRankAgreement
 
-Validate = Callable[[nn.Module, Problem], tuple[float, float]]
+Validate = Callable[[nn.Module, Subject], tuple[float, float]]
 """Gives (validation loss in micro-batches, of one concatenated batch), both in float64."""
 
 
@@ -34,24 +33,24 @@ def prove(request: ProofRequest, agreement: Agreement | None = None, validate: V
     """
     deadline_s = time.monotonic() + request.time_limit_s
     try:
-        problem = make_problem(request.model, request.seed, request.activation_checkpointing, request.param_dtype)
+        subject = make_subject(request.model, request.seed, request.activation_checkpointing, request.param_dtype)
         step = None if request.step is None else make_step(load(request.step, "--step"), request.step)
     except TooLarge as reason:
         return unproven(str(reason))
     except BenchError as error:
         return failed(str(error))
     if step is not None:
-        return prove_step(step, problem, deadline_s)
-    return prove_loop(request, problem, deadline_s, agreement or SingleRankAgreement(), validate)
+        return prove_step(step, subject, deadline_s)
+    return prove_loop(request, subject, deadline_s, agreement or SingleRankAgreement(), validate)
 
 
-def prove_step(step: Step, problem: Problem, deadline_s: float) -> list[Line]:
+def prove_step(step: Step, subject: Subject, deadline_s: float) -> list[Line]:
     """Prove a training step through the protocol of `bench.check.step`."""
-    watched, reason = _run_cases(step, problem, deadline_s, 1, 0)
+    watched, reason = _run_cases(step, subject, deadline_s, 1, 0)
     if isinstance(reason, BaseException):
         return failed(f"{type(reason).__name__}: {str(reason).splitlines()[0] if str(reason) else 'no message'}")
-    lines = [Line("runs", "PASS", float(len(watched)), f"{len(watched)} of {len(CASES)} cases ended{_note(problem)}")]
-    lines += _common_lines(watched, problem, reason)
+    lines = [Line("runs", "PASS", float(len(watched)), f"{len(watched)} of {len(CASES)} cases ended{_note(subject)}")]
+    lines += _common_lines(watched, subject, reason)
     lines += [
         Line("counters", "NOT APPLICABLE", None, "the step reports none"),
         Line("gradient_sync", "NOT APPLICABLE", None, "the step was run on one rank"),
@@ -61,11 +60,11 @@ def prove_step(step: Step, problem: Problem, deadline_s: float) -> list[Line]:
 
 
 def prove_loop(
-    request: ProofRequest, problem: Problem, deadline_s: float, agreement: Agreement, validate: Validate | None
+    request: ProofRequest, subject: Subject, deadline_s: float, agreement: Agreement, validate: Validate | None
 ) -> list[Line]:
     """Prove the loop of `bench` as this configuration uses it."""
     native = NativeStep(
-        None if problem.class_weights is None else problem.class_weights.double(),
+        None if subject.class_weights is None else subject.class_weights.double(),
         request.window_mode,
         request.gradient_sync,
         has_scaler=request.amp_mode == "fp16",
@@ -74,7 +73,7 @@ def prove_loop(
     step = make_step(native)
     watched, reason = _run_cases(
         step,
-        problem,
+        subject,
         deadline_s,
         agreement.world_size,
         agreement.rank,
@@ -84,16 +83,16 @@ def prove_loop(
     if isinstance(reason, BaseException):
         return failed(f"{type(reason).__name__}: {reason}")
     ranks = "one rank" if agreement.world_size == 1 else f"{agreement.world_size} ranks, and on one"
-    ended = f"{len(watched)} of {len(CASES)} cases ended on {ranks}{_note(problem)}"
+    ended = f"{len(watched)} of {len(CASES)} cases ended on {ranks}{_note(subject)}"
     lines = [Line("runs", "PASS", float(len(watched)), ended)]
-    lines += _common_lines(watched, problem, reason)
+    lines += _common_lines(watched, subject, reason)
     if watched:
         lines.append(native_lines.counters_line(native, watched, agreement.world_size))
         lines.append(native_lines.sync_line(native, watched, agreement.world_size))
     del watched
     if agreement.world_size == 1:
-        lines.append(_in_precision(request, problem, deadline_s))
-        lines.append(_validation(problem, validate))
+        lines.append(_in_precision(request, subject, deadline_s))
+        lines.append(_validation(subject, validate))
     return in_order(lines)
 
 
@@ -105,7 +104,7 @@ def in_order(lines: Sequence[Line]) -> list[Line]:
 
 def _run_cases(
     step: Step,
-    problem: Problem,
+    subject: Subject,
     deadline_s: float,
     world_size: int,
     rank: int,
@@ -124,7 +123,7 @@ def _run_cases(
             watched.append(
                 run_case(
                     case,
-                    problem,
+                    subject,
                     step,
                     world_size=world_size,
                     rank=rank,
@@ -140,9 +139,9 @@ def _run_cases(
     return watched, None
 
 
-def _common_lines(watched: Sequence[Watched], problem: Problem, reason: str | None) -> list[Line]:
+def _common_lines(watched: Sequence[Watched], subject: Subject, reason: str | None) -> list[Line]:
     """Read the lines that a black box shows; a passing one of too few cases is not proved."""
-    is_random = is_random_at_rest(problem)
+    is_random = is_random_at_rest(subject)
     weighting = checklist.weighting_line(watched)
     lines = [
         checklist.examples_line(watched),
@@ -156,7 +155,7 @@ def _common_lines(watched: Sequence[Watched], problem: Problem, reason: str | No
         lines = [_unless_failed(line, reason) for line in lines]
     elif is_random:
         lines = [_unless_failed(line, "the forward is random", even_failed=True) for line in lines]
-    return [*lines, _layers_line(problem, is_random)]
+    return [*lines, _layers_line(subject, is_random)]
 
 
 def _unless_failed(line: Line, reason: str, even_failed: bool = False) -> Line:
@@ -165,35 +164,35 @@ def _unless_failed(line: Line, reason: str, even_failed: bool = False) -> Line:
     return Line(line.name, "NOT PROVEN", None, reason)
 
 
-def _layers_line(problem: Problem, is_random: bool) -> Line:
+def _layers_line(subject: Subject, is_random: bool) -> Line:
     """Name the layers for which accumulation is not a larger batch; the rest was proved with them at rest."""
     if is_random:
         words = "two forwards of the same data differ, and no layer known for it is the cause"
         return Line("layers", "NOT PROVEN", None, words)
-    named = unequal_layers(problem)
+    named = unequal_layers(subject)
     if named:
         words = "; ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
         return Line("layers", "NOT PROVEN", float(len(named)), f"{words}: the rest was proved with them at rest")
     return Line("layers", "PASS", 0.0, "none found")
 
 
-def _in_precision(request: ProofRequest, problem: Problem, deadline_s: float) -> Line:
+def _in_precision(request: ProofRequest, subject: Subject, deadline_s: float) -> Line:
     if time.monotonic() > deadline_s:
         return Line("precision", "NOT PROVEN", None, "float64 took all of the time limit")
     try:
-        return precision_line(problem, request.amp_mode, request.device, request.window_mode)
+        return precision_line(subject, request.amp_mode, request.device, request.window_mode)
     except ValueError as error:  # a mode that the loop refuses for this model, such as fp16 with fp16 weights
         return Line("precision", "NOT PROVEN", None, str(error))
 
 
-def _validation(problem: Problem, validate: Validate | None) -> Line:
+def _validation(subject: Subject, validate: Validate | None) -> Line:
     if validate is None:
         return Line("validation", "NOT APPLICABLE", None, "no validation was given")
-    cut, whole = validate(problem.fresh(), problem)
+    cut, whole = validate(subject.fresh(), subject)
     error = abs(cut - whole) / abs(whole)
     verdict: Verdict = "PASS" if error <= 1e-10 else "FAIL"
     return Line("validation", verdict, error, f"relative error {error:.1e} of micro-batches against one batch")
 
 
-def _note(problem: Problem) -> str:
-    return f"; the model was {problem.note}" if problem.note else ""
+def _note(subject: Subject) -> str:
+    return f"; the model was {subject.note}" if subject.note else ""

@@ -11,8 +11,8 @@ from torch import nn
 from bench.check.cases import Case, deal, planned_windows
 from bench.check.optimizers import make_optimizer, make_schedule, norm_of
 from bench.check.oracle import Batch, rows_of, set_concatenated_gradients
-from bench.check.problem import Problem
 from bench.check.step import Step
+from bench.check.subject import Subject
 from bench.check.watch import Watch
 
 
@@ -43,7 +43,7 @@ class Watched:
 
 def run_case(
     case: Case,
-    problem: Problem,
+    subject: Subject,
     step: Step,
     *,
     world_size: int = 1,
@@ -52,16 +52,16 @@ def run_case(
     weight_decay: float = 0.1,
 ) -> Watched:
     """Train a fresh copy of the model in float64 on one case, watching every optimizer step [one rank]."""
-    micro_batches = case.micro_batches(problem.vocab_size, problem.seed)
+    micro_batches = case.micro_batches(subject.vocab_size, subject.seed)
     steps = case.steps_on(world_size)
     windows = planned_windows(micro_batches, steps, world_size)
     own = deal(micro_batches, world_size, rank)
-    model, reference = problem.fresh(), problem.fresh()
+    model, reference = subject.fresh(), subject.fresh()
     optimizer = make_optimizer(case.optimizer, model, implementation, weight_decay)
     # A step that takes a schedule always gets one; where nothing is bounded it is constant.
     schedule = make_schedule(optimizer, case.is_bounded) if "schedule" in step.takes else None
     clip_norm = math.inf
-    weights = None if problem.class_weights is None else problem.class_weights.double()
+    weights = None if subject.class_weights is None else subject.class_weights.double()
     if case.is_bounded and "clip_norm" in step.takes:
         clip_norm = 0.5 * min(_norm(reference, window, weights) for window in windows)
     watch = Watch(

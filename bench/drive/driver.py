@@ -11,16 +11,16 @@ from typing import Any
 
 from bench.drive.conditions import memory_conditions
 from bench.drive.folder import check_header, keep_inputs, make_folder, make_header
-from bench.drive.found import found_lines
 from bench.drive.lock import hold
-from bench.drive.owed import Owed, Remaining
 from bench.drive.progress import Progress
 from bench.drive.proofs import Proofs
 from bench.drive.pruning import Lessons
 from bench.drive.recorded_launches import RecordedLaunches
 from bench.drive.recording import Record
+from bench.drive.remaining import Owed, Remaining
 from bench.drive.repeats import Repeats
 from bench.drive.schedule import Place, next_launch, places
+from bench.drive.search_lines import search_lines
 from bench.drive.tables import write_tables
 from bench.drive.telemetry import Telemetry
 from bench.drive.work import rank_launcher
@@ -184,7 +184,7 @@ class _Run:
             raise
         pruned = self._write_tables()
         outcomes = self.record.history.count_outcomes()
-        found = tuple(found_lines(self.points, self.record.history))
+        found = tuple(search_lines(self.points, self.record.history))
         return SweepSummary(self.paths.folder, self._launched, done, skipped, outcomes, pruned, found)
 
     def _run_place(self, at: int, place: Place, retry_failed: bool) -> None:

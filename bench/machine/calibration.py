@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench.errors import EnvironmentFault
-from bench.measure.peaks import Precision
+from bench.measure.peaks import MatmulPrecision
 from bench.record.atomic import write_atomically
 from bench.workload.data.cache import cache_folder
 
@@ -69,7 +69,7 @@ class Stored:
     problem: str | None = None
     """What is wrong with the file, in plain words; None when nothing is."""
 
-    def matmul_flops_per_s(self, precision: Precision) -> float | None:
+    def matmul_flops_per_s(self, precision: MatmulPrecision) -> float | None:
         """Give the ceiling of matrix products in a precision [FLOP/s]; None where it was not measured undisturbed."""
         found = None if self.document is None else self.document["matmul"].get(precision)
         return None if found is None or found["spread"] > BUSY_SPREAD else float(found["per_s"])

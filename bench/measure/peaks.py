@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+MatmulPrecision = Literal["fp32", "tf32", "bf16", "fp16"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ PEAKS: tuple[Peak, ...] = (
 _MAKER = re.compile(r"(NVIDIA|Tesla) ")
 
 
-def peak_flops_per_s(gpu_name: str | None, precision: Precision) -> float | None:
+def peak_flops_per_s(gpu_name: str | None, precision: MatmulPrecision) -> float | None:
     """Look up the dense peak of one GPU; null where its name is not listed, or it has no such unit [FLOP/s]."""
     if gpu_name is None:
         return None
@@ -82,7 +82,7 @@ def peak_flops_per_s(gpu_name: str | None, precision: Precision) -> float | None
     return None if tera is None else tera * 1e12
 
 
-def matmul_precision(amp_mode: Precision, param_dtype: Literal["fp32", "bf16", "fp16"]) -> Precision:
+def matmul_precision(amp_mode: MatmulPrecision, param_dtype: Literal["fp32", "bf16", "fp16"]) -> MatmulPrecision:
     """Name the precision in which a trial multiplies matrices: autocast's, else that of the stored weights."""
     if amp_mode in ("bf16", "fp16") or param_dtype == "fp32":
         return amp_mode

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from bench.statistics.stopping import Precision, precision_of
+from bench.statistics.stopping import MeanPrecision, precision_of
 
 LAW_TOLERANCE = 0.01
 """Relative difference between whole updates and the law that is still agreement."""
@@ -44,7 +44,7 @@ class UpdateTime:
 
 
 @dataclass(frozen=True)
-class Law:
+class UpdateLaw:
     """State the two numbers that give the time of an update of any number of micro-steps."""
 
     update_s: float
@@ -62,7 +62,7 @@ def samples_of(times: Sequence[UpdateTime]) -> list[float]:
     return [sample for time in times for sample in time.samples]
 
 
-def law_of(times: Sequence[UpdateTime], *, of_medians: bool = False) -> Law | None:
+def law_of(times: Sequence[UpdateTime], *, of_medians: bool = False) -> UpdateLaw | None:
     """Fit the law to updates marked by micro-steps; None where there are none between first and last.
 
     `of_medians` leaves out the weight of rare slow samples, so that the law can be held against whole updates.
@@ -72,16 +72,16 @@ def law_of(times: Sequence[UpdateTime], *, of_medians: bool = False) -> Law | No
         return None
     middle = median if of_medians else fmean
     micro_step_s = middle(inner)
-    return Law(middle([time.rest for time in times]) - 2 * micro_step_s, micro_step_s)
+    return UpdateLaw(middle([time.rest for time in times]) - 2 * micro_step_s, micro_step_s)
 
 
-def is_law_met(law: Law, updates: Sequence[UpdateTime], accumulation_steps: int) -> bool:
+def is_law_met(law: UpdateLaw, updates: Sequence[UpdateTime], accumulation_steps: int) -> bool:
     """Tell whether whole updates of so many micro-steps take on average what the law says, within 1 %."""
     measured = fmean(time.seconds for time in updates)
     return abs(law.seconds(accumulation_steps) - measured) <= LAW_TOLERANCE * measured
 
 
-def precision_of_updates(times: Sequence[UpdateTime], accumulation_steps: int) -> Precision:
+def precision_of_updates(times: Sequence[UpdateTime], accumulation_steps: int) -> MeanPrecision:
     """Give the mean time of an update of so many micro-steps, and its relative half-width at 95 % confidence.
 
     Sampled by micro-steps, the half-widths of (A - 2) inner micro-steps and of the rest add up as squares; lag1 and
@@ -97,4 +97,4 @@ def precision_of_updates(times: Sequence[UpdateTime], accumulation_steps: int) -
     if samples.half_width is not None and rest.half_width is not None:
         inner_s = (accumulation_steps - 2) * law.micro_step_s
         half_width = math.hypot(samples.half_width * inner_s, rest.half_width * rest.mean_s) / mean_s
-    return Precision(mean_s, half_width, samples.lag1, samples.spread)
+    return MeanPrecision(mean_s, half_width, samples.lag1, samples.spread)

@@ -22,13 +22,13 @@ from bench.measure.cpu import CpuDevice
 from bench.measure.cuda import CudaDevice
 from bench.measure.device import Device
 from bench.measure.host import usable_cores
-from bench.measure.peaks import Precision
+from bench.measure.peaks import MatmulPrecision
 
 _MODE_S = {"cpu": 1.2, "cuda": 4.0}
 """Time for all sizes of one precision [s]: five seconds of a CPU, half a minute of a GPU, its start included."""
 _COPY_S = {"cpu": 0.5, "cuda": 1.0}
 _COPY_BYTES = {"cpu": 256 * 1024**2, "cuda": 1024**3}
-_DTYPES: dict[Precision, torch.dtype] = {
+_DTYPES: dict[MatmulPrecision, torch.dtype] = {
     "fp32": torch.float32,
     "tf32": torch.float32,
     "bf16": torch.bfloat16,
@@ -71,11 +71,11 @@ def ceilings(device: Device, key: DeviceKey) -> dict[str, Any]:
     }
 
 
-def _precisions(kind: str) -> list[Precision]:
+def _precisions(kind: str) -> list[MatmulPrecision]:
     """List the precisions that the device computes in itself; what is only emulated has no ceiling."""
     if kind == "cpu":
         return ["fp32", "bf16", "fp16"]
-    has: dict[Precision, bool] = {
+    has: dict[MatmulPrecision, bool] = {
         "fp32": True,
         "tf32": torch.cuda.get_device_capability() >= (8, 0),
         "bf16": torch.cuda.is_bf16_supported(including_emulation=False),

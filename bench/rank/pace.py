@@ -10,9 +10,9 @@ from collections.abc import Hashable, Sequence
 from statistics import fmean
 
 from bench.measure.update_times import UpdateTime, precision_of_updates, samples_of
-from bench.statistics.presets import PRESETS
+from bench.statistics.lengths import LENGTHS
 from bench.statistics.steady import SteadyState
-from bench.statistics.stopping import Precision, StopReason, StopWatch
+from bench.statistics.stopping import MeanPrecision, StopReason, StopWatch
 from bench.sweep.fields import MeasureSpec
 
 LONG_UPDATE_S = 1.0
@@ -38,7 +38,7 @@ class Pace:
 
     def __init__(self, measure: MeasureSpec, accumulation_steps: int, update_s: float) -> None:
         self._fixed_warmup, self._fixed_timed = measure.warmup_updates or 0, measure.updates or 0
-        self._preset = None if measure.preset is None else PRESETS[measure.preset]
+        self._preset = None if measure.preset is None else LENGTHS[measure.preset]
         self._steady = None if self._preset is None else SteadyState(self._preset.warmup)
         self._watch = None if self._preset is None else StopWatch(self._preset.stop)
         self._accumulation_steps = accumulation_steps
@@ -64,7 +64,7 @@ class Pace:
         return min(2 * self.micro_steps, self._accumulation_steps)
 
     @property
-    def precision(self) -> Precision:
+    def precision(self) -> MeanPrecision:
         """Say how well the mean time of a full update is known."""
         return precision_of_updates(self._times, self._accumulation_steps)
 

@@ -15,8 +15,8 @@ from bench.check.cases import CASES
 from bench.check.exchange.lines import Line, failed, unproven
 from bench.check.exchange.request import ProofRequest
 from bench.check.oracle import concatenated_loss
-from bench.check.problem import Problem
 from bench.check.prove import prove
+from bench.check.subject import Subject
 from bench.launch.heartbeat import Heartbeat
 from bench.loop import Precision, SummedCrossEntropy
 from bench.rank.quality import summed_loss
@@ -61,10 +61,10 @@ def _prove(request: ProofRequest, paths: LaunchPaths, rank: int) -> list[Line]:
     return prove(request, ranks.agreement(), validate)
 
 
-def validate(model: nn.Module, problem: Problem) -> tuple[float, float]:
+def validate(model: nn.Module, subject: Subject) -> tuple[float, float]:
     """Give the mean validation loss of the first case, cut into micro-batches and in one batch [nats per unit]."""
-    weights = None if problem.class_weights is None else problem.class_weights.double()
-    batches = CASES[0].micro_batches(problem.vocab_size, problem.seed)
+    weights = None if subject.class_weights is None else subject.class_weights.double()
+    batches = CASES[0].micro_batches(subject.vocab_size, subject.seed)
     loss = SummedCrossEntropy(weights)
     total = summed_loss(model, loss, batches, Precision("fp32", "cpu"), torch.device("cpu"))
     with torch.no_grad():

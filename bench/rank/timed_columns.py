@@ -6,7 +6,7 @@ import math
 import os
 from typing import Any
 
-from bench.measure.update_times import Law, is_law_met, law_of, samples_of
+from bench.measure.update_times import UpdateLaw, is_law_met, law_of, samples_of
 from bench.rank.protocol import Observations
 from bench.rank.workbench import Workbench
 from bench.statistics.health import Samples, flags_of
@@ -70,7 +70,7 @@ def timing_of(observed: Observations) -> dict[str, Any]:
     }
 
 
-def _law_columns(bench: Workbench, law: Law | None) -> dict[str, float | None]:
+def _law_columns(bench: Workbench, law: UpdateLaw | None) -> dict[str, float | None]:
     """State the law of the rank whose full update takes longest; null on the others, and without one.
 
     The largest of each would belong to no rank: who waits for the slowest has short micro-steps and a long exchange.
@@ -86,7 +86,7 @@ def _law_columns(bench: Workbench, law: Law | None) -> dict[str, float | None]:
     }
 
 
-def _is_confirmed(law: Law, observed: Observations) -> bool:
+def _is_confirmed(law: UpdateLaw, observed: Observations) -> bool:
     """Hold whole updates against the law: longer ones where windows are shortened, else medians against the mean."""
     pace = observed.pace
     if pace.is_shortened:

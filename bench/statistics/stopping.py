@@ -42,7 +42,7 @@ class StopRule:
 
 
 @dataclass(frozen=True)
-class Precision:
+class MeanPrecision:
     """State how well the mean of a launch's samples is known [within one launch]."""
 
     mean_s: float
@@ -55,7 +55,7 @@ class Precision:
     """Standard deviation of a sample / the mean [ratio]; null below two samples."""
 
 
-def precision_of(seconds: Sequence[float]) -> Precision:
+def precision_of(seconds: Sequence[float]) -> MeanPrecision:
     """Give the mean of one launch's samples and its relative half-width at 95 % confidence.
 
     half-width = max(t(9 df) x s(batch means) / sqrt(10), t(n' - 1 df) x s / sqrt(n')), where n' = n (1 - r) / (1 + r).
@@ -64,10 +64,10 @@ def precision_of(seconds: Sequence[float]) -> Precision:
     samples = np.asarray(seconds, dtype=np.float64)
     n, mean = len(samples), float(np.mean(samples))
     if n < 2:
-        return Precision(mean, None, None, None)
+        return MeanPrecision(mean, None, None, None)
     sd = float(np.std(samples, ddof=1))
     if n < 3:
-        return Precision(mean, None, None, sd / mean)
+        return MeanPrecision(mean, None, None, sd / mean)
     lag1 = _lag1(samples)
     effective = max(2.0, n * (1 - lag1) / (1 + lag1))
     widths = [_t(effective - 1) * sd / math.sqrt(effective)]
@@ -75,7 +75,7 @@ def precision_of(seconds: Sequence[float]) -> Precision:
         size = n // BATCHES
         means = samples[n - BATCHES * size :].reshape(BATCHES, size).mean(axis=1)
         widths.append(_t(BATCHES - 1) * float(np.std(means, ddof=1)) / math.sqrt(BATCHES))
-    return Precision(mean, max(widths) / mean, lag1, sd / mean)
+    return MeanPrecision(mean, max(widths) / mean, lag1, sd / mean)
 
 
 def _lag1(samples: NDArray[np.float64]) -> float:

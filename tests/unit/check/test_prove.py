@@ -12,8 +12,8 @@ from bench.check import native_lines, trial_run
 from bench.check.exchange.lines import overall
 from bench.check.exchange.request import ProofRequest
 from bench.check.native import NativeStep
-from bench.check.problem import Problem
 from bench.check.prove import prove
+from bench.check.subject import Subject
 from tests.checked import (
     VOCAB,
     FunctionalDropout,
@@ -23,7 +23,7 @@ from tests.checked import (
     checklist_of_loop,
     checklist_of_step,
     example,
-    problem,
+    subject,
 )
 from tests.patience import PATIENCE_S
 
@@ -49,7 +49,7 @@ def test_every_implementation_of_an_optimizer_is_proved(optimizer: str, implemen
 
 def test_analytically_zero_gradient_is_named_apart_from_an_untrained_parameter() -> None:
     """It passes: the parameter is in the graph, and what its gradient holds is rounding."""
-    line = checklist_of_step(example("right_step"), problem(Softmaxed()))["parameters"]
+    line = checklist_of_step(example("right_step"), subject(Softmaxed()))["parameters"]
     assert line.verdict == "PASS"
     assert "zero by analysis" in line.words
     assert "between.shift" in line.words
@@ -57,7 +57,7 @@ def test_analytically_zero_gradient_is_named_apart_from_an_untrained_parameter()
 
 def test_untrained_parameter_fails_by_name() -> None:
     """No loss depends on it, in any window."""
-    line = checklist_of_step(example("right_step"), problem(WithUntrained()))["parameters"]
+    line = checklist_of_step(example("right_step"), subject(WithUntrained()))["parameters"]
     assert (line.verdict, line.figure) == ("FAIL", 2.0)
     assert "between.forgotten.weight, between.forgotten.bias" in line.words
     assert "zero by analysis" not in line.words
@@ -65,7 +65,7 @@ def test_untrained_parameter_fails_by_name() -> None:
 
 def test_frozen_parameter_is_no_untrained_one() -> None:
     """It is counted apart."""
-    on = problem(nn.Linear(6, 6))
+    on = subject(nn.Linear(6, 6))
     on.model.between.weight.requires_grad_(False)  # type: ignore[union-attr, operator]
     line = checklist_of_step(example("right_step"), on)["parameters"]
     assert line.verdict == "PASS"
@@ -83,7 +83,7 @@ def test_frozen_parameter_is_no_untrained_one() -> None:
 )
 def test_coupled_or_random_layer_is_named_and_equality_is_not_claimed(layer: nn.Module, words: str) -> None:
     """The rest is proved with the layer at rest, and no false alarm is raised; the whole is not a pass."""
-    lines = checklist_of_step(example("right_step"), problem(layer))
+    lines = checklist_of_step(example("right_step"), subject(layer))
     assert lines["layers"].verdict == "NOT PROVEN"
     assert words in lines["layers"].words
     assert lines["weighting"].verdict == "PASS"
@@ -102,13 +102,13 @@ def test_layer_at_rest_stays_so_when_the_step_calls_train() -> None:
     ) -> None:
         step(model, optimizer, micro_batches, accumulation_steps, clip_norm, schedule)
 
-    lines = checklist_of_step(with_names, problem(nn.Sequential(OverTokens(nn.BatchNorm1d(6)), nn.Dropout(0.5))))
+    lines = checklist_of_step(with_names, subject(nn.Sequential(OverTokens(nn.BatchNorm1d(6)), nn.Dropout(0.5))))
     assert lines["weighting"].verdict == "PASS"
 
 
 def test_randomness_without_a_layer_proves_nothing() -> None:
     """Two forwards differ and nothing can be put to rest: neither pass nor fail of the equality is claimed."""
-    lines = checklist_of_step(example("right_step"), problem(FunctionalDropout()))
+    lines = checklist_of_step(example("right_step"), subject(FunctionalDropout()))
     assert lines["layers"].verdict == "NOT PROVEN"
     assert lines["weighting"].verdict == "NOT PROVEN"
     assert overall(lines.values()) == "NOT PROVEN"
@@ -116,7 +116,7 @@ def test_randomness_without_a_layer_proves_nothing() -> None:
 
 def test_class_weights_are_the_denominator() -> None:
     """The loop of bench passes; a step that divides by the plain count fails on the weighting."""
-    on = problem(class_weights=torch.linspace(0.2, 3.0, VOCAB))
+    on = subject(class_weights=torch.linspace(0.2, 3.0, VOCAB))
     assert checklist_of_loop(on)["weighting"].verdict == "PASS"
     assert checklist_of_loop(on)["counters"].verdict == "PASS"
     line = checklist_of_step(example("right_step"), on)["weighting"]
@@ -161,7 +161,7 @@ def test_loop_that_misreports_a_counter_fails_on_the_counters() -> None:
     native = NativeStep()
     from bench.check.step import make_step
 
-    watched = trial_run.run_case(trial_run.Case("one", ((4, 2), (3,)), 2, "sgd"), problem(), make_step(native))
+    watched = trial_run.run_case(trial_run.Case("one", ((4, 2), (3,)), 2, "sgd"), subject(), make_step(native))
     assert native_lines.counters_line(native, [watched], 1).verdict == "PASS"
     from dataclasses import replace
 
@@ -181,7 +181,7 @@ def test_too_many_synchronisations_fail() -> None:
     native = NativeStep(sync_rounds=3)
     from bench.check.step import make_step
 
-    watched = trial_run.run_case(trial_run.Case("one", ((4, 2), (3,)), 2, "sgd"), problem(), make_step(NativeStep()))
+    watched = trial_run.run_case(trial_run.Case("one", ((4, 2), (3,)), 2, "sgd"), subject(), make_step(NativeStep()))
     line = native_lines.sync_line(native, [watched], 2)
     assert (line.verdict, line.figure) == ("FAIL", 3.0)
     native.sync_rounds = 1
@@ -219,9 +219,9 @@ def test_validation_that_depends_on_the_cut_fails() -> None:
     from bench.check.prove import prove_loop
     from bench.loop import SingleRankAgreement
 
-    def validate(model: nn.Module, on: Problem) -> tuple[float, float]:
+    def validate(model: nn.Module, on: Subject) -> tuple[float, float]:
         return 2.5, 2.0
 
-    lines = prove_loop(ProofRequest(), problem(), time.monotonic() + PATIENCE_S, SingleRankAgreement(), validate)
+    lines = prove_loop(ProofRequest(), subject(), time.monotonic() + PATIENCE_S, SingleRankAgreement(), validate)
     (line,) = [each for each in lines if each.name == "validation"]
     assert (line.verdict, line.figure) == ("FAIL", 0.25)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bench.measure.peaks import PEAKS, Peak, Precision, matmul_precision, peak_flops_per_s
+from bench.measure.peaks import PEAKS, MatmulPrecision, Peak, matmul_precision, peak_flops_per_s
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_no_name_belongs_to_two_rows(peak: Peak) -> None:
     ],
 )
 def test_matrices_are_multiplied_in_autocasts_precision_else_in_the_weights(
-    amp_mode: Precision, param_dtype: str, precision: Precision
+    amp_mode: MatmulPrecision, param_dtype: str, precision: MatmulPrecision
 ) -> None:
     """Weights stored in 16 bits are multiplied in 16 bits, also without autocast."""
     assert matmul_precision(amp_mode, param_dtype) == precision  # type: ignore[arg-type]

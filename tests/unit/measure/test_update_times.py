@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.measure.update_times import (
-    Law,
+    UpdateLaw,
     UpdateTime,
     is_law_met,
     law_of,
@@ -54,7 +54,7 @@ def test_samples_are_the_micro_steps_between_first_and_last() -> None:
 
 def test_whole_updates_must_agree_with_the_law_to_one_per_cent() -> None:
     """On average, since single updates have noise."""
-    law = Law(1.0, 0.25)
+    law = UpdateLaw(1.0, 0.25)
     assert is_law_met(law, [UpdateTime(10.9), UpdateTime(11.1)], 40)
     assert is_law_met(law, [UpdateTime(11.1)], 40)
     assert not is_law_met(law, [UpdateTime(11.2)], 40)

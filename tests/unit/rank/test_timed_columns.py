@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bench.measure.update_times import Law
+from bench.measure.update_times import UpdateLaw
 from bench.rank.timed_columns import _law_columns
 
-STRAGGLER, WAITING = Law(update_s=0.1, micro_step_s=1.02), Law(update_s=0.2, micro_step_s=1.0)
+STRAGGLER, WAITING = UpdateLaw(update_s=0.1, micro_step_s=1.02), UpdateLaw(update_s=0.2, micro_step_s=1.0)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ STRAGGLER, WAITING = Law(update_s=0.1, micro_step_s=1.02), Law(update_s=0.2, mic
         (None, {"micro_step_s": None, "update_step_s": None}),
     ],
 )
-def test_law_is_that_of_the_rank_whose_full_update_takes_longest(law: Law | None, found: dict[str, Any]) -> None:
+def test_law_is_that_of_the_rank_whose_full_update_takes_longest(law: UpdateLaw | None, found: dict[str, Any]) -> None:
     """Who waits has shorter micro-steps and a longer exchange: the largest of each would be an update of nobody."""
     slowest_s = max(each.seconds(8) for each in (STRAGGLER, WAITING))
     bench = SimpleNamespace(

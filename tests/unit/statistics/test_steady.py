@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.statistics.presets import PRESETS
+from bench.statistics.lengths import LENGTHS
 from bench.statistics.steady import SteadyState, WarmupRule
 
 RULE = WarmupRule(window=10, tolerance=0.005, device_s=3.0)
@@ -87,10 +87,10 @@ def test_the_cap_in_seconds_ends_the_warm_up_at_once() -> None:
     assert (steady.state, steady.samples) == ("not_steady", 15)
 
 
-@given(st.lists(st.floats(1e-4, 5.0), min_size=1, max_size=300), st.sampled_from(sorted(PRESETS)))
+@given(st.lists(st.floats(1e-4, 5.0), min_size=1, max_size=300), st.sampled_from(sorted(LENGTHS)))
 def test_the_state_changes_once_and_only_where_announced(times: list[float], preset: str) -> None:
     """Between two tests nothing changes unless the time runs out, and every warm-up ends."""
-    rule = PRESETS[preset].warmup
+    rule = LENGTHS[preset].warmup
     steady = SteadyState(rule)
     announced = steady.samples_to_next_test()
     for seconds in times:

@@ -11,7 +11,7 @@ from bench.sweep.names import axis_columns, value_word
 from bench.sweep.trial import Search, Skipped, Trial
 
 
-def found_lines(points: Sequence[Trial | Skipped | Search], history: History) -> list[str]:
+def search_lines(points: Sequence[Trial | Skipped | Search], history: History) -> list[str]:
     """Write one line for each search that was begun, such as "fp32: the largest micro-batch that fits is 16"."""
     lines = []
     for point in points:

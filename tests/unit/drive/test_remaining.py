@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.drive.found import found_lines
 from bench.drive.history import History
-from bench.drive.owed import Owed, Remaining
 from bench.drive.pruning import Lessons
+from bench.drive.remaining import Owed, Remaining
 from bench.drive.schedule import Place, next_launch, places, probes_of
 from bench.drive.search import largest_that_fits
+from bench.drive.search_lines import search_lines
 from bench.sweep.fields import TrialConfig
 from bench.sweep.trial import Search, Trial
 
@@ -104,11 +104,11 @@ def test_trial_that_was_pruned_by_an_earlier_run_is_not_counted_twice() -> None:
 
 def test_what_a_search_found_is_said() -> None:
     """The size that was searched for, whether it is the last one asked for, or that none fits."""
-    assert found_lines([SEARCH], Run([SEARCH], 1, capacity=10_000).finish().history) == [
+    assert search_lines([SEARCH], Run([SEARCH], 1, capacity=10_000).finish().history) == [
         "the largest micro-batch that fits is 64, the largest size there was to try"
     ]
     history = Run([SEARCH], 1, capacity=400).finish().history
     largest = largest_that_fits(probes_of(SEARCH, history))
-    assert found_lines([SEARCH], history) == [f"the largest micro-batch that fits is {largest}"]
-    assert found_lines([SEARCH], Run([SEARCH], 1, capacity=5).finish().history) == ["no micro-batch fits, not even 1"]
-    assert found_lines([SEARCH], History()) == []
+    assert search_lines([SEARCH], history) == [f"the largest micro-batch that fits is {largest}"]
+    assert search_lines([SEARCH], Run([SEARCH], 1, capacity=5).finish().history) == ["no micro-batch fits, not even 1"]
+    assert search_lines([SEARCH], History()) == []

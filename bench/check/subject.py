@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
-from bench.check.problem import Problem
 from bench.check.reduced import reduced
 from bench.check.step import load
 from bench.errors import BenchError
+from bench.loop import batch_coupled_layers, forward_is_random, random_layers
 from bench.sweep.presets import PRESETS
 from bench.workload.build import build_model
 
@@ -21,11 +26,70 @@ model and reference, and temporaries."""
 _SHARE_OF_MEMORY = 0.7
 
 
+@dataclass
+class Subject:
+    """Hold a model's initial state and what goes with it."""
+
+    model: nn.Module
+    """The model at its initial weights, on the CPU; never trained itself."""
+    vocab_size: int
+    """Classes of its logits, and bound of its input ids."""
+    class_weights: Tensor | None = None
+    """(C,) weight of each class's targets; None weighs all alike."""
+    note: str = ""
+    """What was done to the model to make it small; empty when nothing was."""
+    seed: int = 7
+
+    def fresh(self) -> nn.Module:
+        """Copy the model in float64, in training mode, with what is random or coupled put to rest."""
+        model = copy.deepcopy(self.model).double().train()
+        put_to_rest(model)
+        return model
+
+
+def put_to_rest(model: nn.Module) -> None:
+    """Take randomness and coupling out of the layers that are known for it, so that the rest can be proved."""
+    for module in model.modules():
+        if isinstance(module, _DropoutNd):
+            module.p = 0.0
+        elif isinstance(module, nn.RNNBase | nn.MultiheadAttention):
+            module.dropout = 0.0
+        elif isinstance(module, _BatchNorm | nn.RReLU):
+            module.eval()
+            # A training step may call model.train(), which would wake it up.
+            module.train = _stay(module)  # type: ignore[method-assign, assignment]
+
+
+def _stay(module: nn.Module) -> Callable[[bool], nn.Module]:
+    def train(mode: bool = True) -> nn.Module:
+        del mode
+        return module
+
+    return train
+
+
+def unequal_layers(subject: Subject) -> list[str]:
+    """Name the layers of the model as the user trains it for which accumulation is not a larger batch."""
+    model = copy.deepcopy(subject.model).double().train()
+    return [*batch_coupled_layers(model), *random_layers(model)]
+
+
+def is_random_at_rest(subject: Subject) -> bool:
+    """Tell whether a forward still draws random numbers with all known layers at rest, such as functional dropout."""
+    inputs = torch.zeros((2, 4), dtype=torch.int64)
+
+    def total(model: nn.Module, batch: Tensor) -> Tensor:
+        logits: Tensor = model(batch)
+        return logits.sum()
+
+    return forward_is_random(total, subject.fresh(), inputs)
+
+
 class TooLarge(Exception):
     """Say that a model cannot be proved on this machine."""
 
 
-def make_problem(model: str, seed: int, activation_checkpointing: bool = False, param_dtype: str = "fp32") -> Problem:
+def make_subject(model: str, seed: int, activation_checkpointing: bool = False, param_dtype: str = "fp32") -> Subject:
     """Build a preset, or call `package.module:function`.
 
     A function returns a model, or a mapping with the keys model and class_weights. The model maps inputs (B, T) int64
@@ -36,17 +100,17 @@ def make_problem(model: str, seed: int, activation_checkpointing: bool = False, 
         TooLarge: Its float64 state does not fit into the free memory.
     """
     if ":" in model:
-        return _problem_of_user(model)
+        return _subject_of_user(model)
     if model not in PRESETS:
         raise BenchError(f"--model = {model} is neither a preset ({', '.join(PRESETS)}) nor package.module:function.")
     shape, note = reduced(PRESETS[model])
     hollow = build_model(shape, seed, activation_checkpointing, param_dtype, device="meta")
     _refuse_too_large(sum(parameter.numel() for parameter in hollow.parameters()), model, note)
     built = build_model(shape, seed, activation_checkpointing, param_dtype)
-    return Problem(built, shape.vocab_size, note=note)
+    return Subject(built, shape.vocab_size, note=note)
 
 
-def _problem_of_user(reference: str) -> Problem:
+def _subject_of_user(reference: str) -> Subject:
     factory = load(reference, "--model")
     if not callable(factory):
         raise BenchError(f"--model = {reference} is a {type(factory).__name__}, not a function.")
@@ -66,7 +130,7 @@ def _problem_of_user(reference: str) -> Problem:
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise BenchError(f"--model = {reference} returned a model without a trainable parameter.")
     _refuse_too_large(sum(parameters), reference, "")
-    return Problem(model.cpu(), _classes(model, reference), class_weights)
+    return Subject(model.cpu(), _classes(model, reference), class_weights)
 
 
 def _classes(model: nn.Module, reference: str) -> int:
