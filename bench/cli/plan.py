@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.cli.options import NO_LIMIT
 from bench.errors import EnvironmentFault
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ PLANNED_COLUMNS = (
     "rows",
 )
 """Settings of a trial that its row of the plan holds."""
-NO_LIMIT = 10_000
-"""Width of the table where nothing but a pipe reads it [characters]."""
 
 
 @click.command()

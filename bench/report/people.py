@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bench.record.columns import COLUMN_BY_NAME, COLUMNS
-from bench.report.launch_rows import distinct_of
+from bench.report.launch_rows import Row, distinct_of
 from bench.report.select import group_by_outcome
 from bench.sweep.names import NULL_MEANS
 from bench.sweep.names import clean as clean
 from bench.units import byte_unit
-
-Row = Mapping[str, Any]
 
 _SHORT = {
     "world_size": "ranks",

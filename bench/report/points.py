@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bench.report.cut_apart import cut_apart
+from bench.report.launch_rows import Row as Row
 from bench.report.machines import machine_keys
 from bench.report.people import axis_names, clean, distinct
 from bench.report.problem import numbers_of
 from bench.sweep.names import IN_EVERY_NAME, cut, value_words
 from bench.sweep.names import name_of as name_of
-
-Row = Mapping[str, Any]
 
 _LONGEST_LABEL = 48
 """A label is cut beyond this [characters]."""
