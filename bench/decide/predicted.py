@@ -9,7 +9,7 @@ from bench.decide.eligible import reasons_out, unlike_words
 from bench.decide.law import Law, fit_laws
 from bench.decide.question import Question
 from bench.report.configurations import Configuration
-from bench.report.points import Row, name_of
+from bench.report.points import Row, name_with
 from bench.units import format_bytes, format_rate
 
 _MOST = 3
@@ -64,7 +64,7 @@ def _line(law: Law, extra: Sequence[str], question: Question) -> tuple[bool, flo
         words += f"; extrapolated from {law.steps[0]} to {law.steps[-1]} accumulation steps"
     if law.failures:
         words += f"; but the law fails here: {'; '.join(law.failures)}"
-    name = name_of({**row, "accumulation_steps": predicted.accumulation_steps}, extra)
+    name = name_with(row, extra, accumulation_steps=predicted.accumulation_steps)
     return bool(law.failures), -speed, f"  {name}: {format_rate(speed, 'valid tokens')}{words}"
 
 

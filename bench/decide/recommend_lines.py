@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -17,16 +16,13 @@ from bench.report.phrases import hours_text, tokens_text
 from bench.report.problem import problem_columns, problems_of
 from bench.units import format_bytes, format_rate
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _MOST_PROBLEMS = 6
 """Training problems that get a line each."""
 
 
-def recommendation_lines(frame: pa.Table | pd.DataFrame) -> list[str]:
+def recommendation_lines(table: pa.Table) -> list[str]:
     """Say in two to five lines what to run, one for each training problem; where there is no answer, why."""
-    rows = launches_of(frame)
+    rows = launches_of(table)
     try:
         result = recommend(rows, Question())
     except BenchError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,8 +62,7 @@ def build_page(table: pa.Table, question: Question | None = None, interactive: b
     rows = page_rows(configurations, result)
     shown = _summarised(rows)
     some = _only(table, shown)
-    full = _full_launches(some, shown)
-    entries = [entry(row, full.get(id(row), row.configuration.launches)) for row in shown]
+    entries = [entry(row) for row in shown]
     script = chart_script() if interactive else None
     points = chart_points(shown)
     data = {
@@ -106,15 +104,3 @@ def _summarised(rows: Sequence[PageRow]) -> list[PageRow]:
 def _only(table: pa.Table, shown: Sequence[PageRow]) -> pa.Table:
     trials = {row.configuration.row["trial_id"] for row in shown}
     return table.filter(pc.is_in(table.column("trial_id"), value_set=pa.array(sorted(trials))))
-
-
-def _full_launches(table: pa.Table, shown: Sequence[PageRow]) -> dict[int, list[Row]]:
-    """Find the whole rows, all columns, of the launches that are shown."""
-    by_launch: dict[tuple[Any, ...], Row] = {_launch_key(row): row for row in table.to_pylist()}
-    return {
-        id(row): [by_launch.get(_launch_key(launch), launch) for launch in row.configuration.launches] for row in shown
-    }
-
-
-def _launch_key(row: Row) -> tuple[Any, ...]:
-    return tuple(row.get(name) for name in ("sweep", "trial_id", "round", "attempt", "started_utc", "hostname"))

@@ -60,7 +60,7 @@ def chart_points(rows: Sequence[PageRow]) -> list[ChartPoint]:
     ]
 
 
-def entry(row: PageRow, full_launches: Sequence[Row]) -> dict[str, Any]:
+def entry(row: PageRow) -> dict[str, Any]:
     """Give a row of the page as the script takes it: raw values to sort by, words to show."""
     one = row.configuration
     loss = next((launch.get("final_train_loss") for launch in one.launches if launch["outcome"] == "ok"), None)
@@ -81,7 +81,7 @@ def entry(row: PageRow, full_launches: Sequence[Row]) -> dict[str, Any]:
         "rounds": len(one.speeds) or None,
         "proof": one.row.get("proof"),
         "why": clean(row.why),
-        "details": details(full_launches),
+        "details": details(one.launches),
     }
 
 

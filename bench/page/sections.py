@@ -14,7 +14,7 @@ from bench.page.document import safe
 from bench.page.figures import MOST_LAUNCHES_DRAWN
 from bench.report.configurations import Configuration
 from bench.report.people import clean
-from bench.report.points import Row, extra_axes, name_of
+from bench.report.points import Row, extra_axes, name_with
 
 _MOST_LAWS = 12
 _FACTS = (
@@ -50,7 +50,7 @@ def laws(launches: Sequence[Row]) -> str:
     lines = []
     for law in found[:_MOST_LAWS]:
         steps = ", ".join(map(str, law.steps))
-        name = name_of({**law.row, "accumulation_steps": "A"}, extra)
+        name = name_with(law.row, extra, accumulation_steps="A")
         fails = f" <b>Fails:</b> {safe('; '.join(law.failures))}." if law.failures else ""
         lines.append(f"<li>{safe(name)}, measured at A = {steps}: {safe(law.sentence())}.{fails}</li>")
     more = f"<li>and {len(found) - _MOST_LAWS} more</li>" if len(found) > _MOST_LAWS else ""

@@ -52,9 +52,9 @@ class LaunchRows(Sequence[Row]):
         self._rows = rows
 
     @classmethod
-    def of_table(cls, table: pa.Table, names: Sequence[str], more: Mapping[str, list[Any]]) -> LaunchRows:
-        """Take the named columns of a table, and further columns of as many values."""
-        columns = _Columns(table, [*more, *names])
+    def of_table(cls, table: pa.Table, **more: list[Any]) -> LaunchRows:
+        """Take the columns of a table, and further columns of as many values."""
+        columns = _Columns(table, [*more, *table.column_names])
         columns.update(more)
         return cls(columns, None, [LaunchRow(columns, index) for index in range(len(table))])
 

@@ -59,6 +59,11 @@ def points_of(rows: Sequence[Row]) -> list[Point]:
     return [_point(launches, extra, label, problem) for launches, label, problem in every]
 
 
+def name_with(row: Row, extra: Sequence[str], **instead: Any) -> str:
+    """Name a configuration with other values in place of some of its own, such as accumulation_steps."""
+    return name_of({name: row.get(name) for name in (*IN_EVERY_NAME, *extra)} | instead, extra)
+
+
 def label_of(row: Row, extra: Sequence[str] = ()) -> str:
     """Write "8 x 4" with a true multiplication sign, and the values of the extra axes."""
     first = f"{_word(row.get('micro_batch_size'))} \u00d7 {_word(row.get('accumulation_steps'))}"

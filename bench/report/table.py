@@ -60,7 +60,7 @@ def render(
     if format == "csv" or format == "json":
         return render_rows(rows_of(frame), names, format)
     # People read few of the columns, so only those become Python values.
-    rows = LaunchRows.of_table(frame, frame.column_names, {}) if isinstance(frame, pa.Table) else rows_of(frame)
+    rows = LaunchRows.of_table(frame) if isinstance(frame, pa.Table) else rows_of(frame)
     return render_people(chosen_table(rows, columns) if columns else people_table(rows), format, width, color)
 
 

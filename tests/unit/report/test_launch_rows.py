@@ -20,7 +20,7 @@ from tests.planted import config, launches
 
 def rows_of_columns(values):
     table = pa.table({"a": pa.array(values, pa.int64()), "b": pa.array([str(v) for v in values], pa.string())})
-    return LaunchRows.of_table(table, ["a", "b"], {"source": [0] * len(values)})
+    return LaunchRows.of_table(table, source=[0] * len(values))
 
 
 def test_a_row_is_a_mapping_of_its_columns():
