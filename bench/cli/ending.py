@@ -27,10 +27,10 @@ def show_end(folder: Path, draw: bool, recommend: bool = False, found: Sequence[
     click.echo(f"\nresults  {folder / 'results.parquet'}")
     if not draw:
         return
-    from bench.plots.memory_throughput import plot_memory_throughput
+    from bench.plots.draw import draw_plots
 
     try:
-        pictures = plot_memory_throughput(table, folder / "plots")
+        pictures, _ = draw_plots(table, (), folder / "plots", ("memory-throughput",))
     except BenchError as error:
         click.echo(f"no plot: {error}")
     else:

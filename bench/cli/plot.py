@@ -8,17 +8,27 @@ import click
 
 from bench.cli.options import results_argument, where_option
 from bench.errors import BenchError
+from bench.plots import KINDS
 
-_KINDS = ("memory-throughput", "heat-map", "scaling", "memory-breakdown", "update-times", "energy")
+_SHOWN = [f"{kind} {words}".strip() for kind, words in KINDS.items()]
+_HELP = f"""Plot results: memory against throughput, and more.
+
+RESULTS is one or more results folders or parquet files. Each figure is a PNG and an SVG whose title states what was
+found: {", ".join(_SHOWN[:-1])} and {_SHOWN[-1]}. What cannot be drawn, and why, is said on stderr. Prints the paths.
+
+\b
+Example:
+  bench plot results/quickstart --where 'world_size == 1'
+"""
 
 
-@click.command()
+@click.command(help=_HELP)
 @results_argument
 @where_option
 @click.option(
     "--kind",
     multiple=True,
-    type=click.Choice(_KINDS),
+    type=click.Choice(list(KINDS)),
     help="Draw this figure. May be repeated.  [default: every figure that has something to show]",
 )
 @click.option(
@@ -28,18 +38,7 @@ _KINDS = ("memory-throughput", "heat-map", "scaling", "memory-breakdown", "updat
     help="Folder for the figures; figures of an earlier run in it are replaced.  [default: plots/ beside the results]",
 )
 def plot(results: tuple[Path, ...], where: tuple[str, ...], kind: tuple[str, ...], out: Path | None) -> None:
-    """Plot results: memory against throughput, and more.
-
-    RESULTS is one or more results folders or parquet files. Each figure is a PNG and an SVG whose title states what
-    was found: memory-throughput (peak allocated memory [GiB or MiB, worst rank] against valid tokens per second [all
-    ranks] with the Pareto frontier), heat-map (micro-batch against accumulation), scaling (speed per rank, exposed
-    communication), memory-breakdown, update-times [seconds] and energy [joules]. What cannot be drawn, and why, is
-    said on stderr. Prints the paths.
-
-    \b
-    Example:
-      bench plot results/quickstart --where 'world_size == 1'
-    """
+    """Draw, and print the paths."""
     from bench.plots.draw import draw_plots
     from bench.report.launches import launches_of, require_rows
     from bench.report.machines import why_mixed_methods
@@ -50,7 +49,7 @@ def plot(results: tuple[Path, ...], where: tuple[str, ...], kind: tuple[str, ...
     if mixed := why_mixed_methods(launches_of(table)):
         raise BenchError(mixed)
     updates = [row for path in results if (found := select_updates(path)) is not None for row in found.to_pylist()]
-    paths, notes = draw_plots(table, updates, out or _beside(results), kind or _KINDS)
+    paths, notes = draw_plots(table, updates, out or _beside(results), kind or KINDS)
     for path in paths:
         click.echo(path)
     for note in notes:

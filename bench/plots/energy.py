@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from bench.errors import BenchError
-from bench.plots.figure import framed
+from bench.plots.figure import NothingToDraw, framed
 from bench.plots.style import MODE_COLORS, OTHER_COLOR
 from bench.report.configurations import configurations_of
 from bench.report.points import Row
@@ -28,15 +27,15 @@ def energies(rows: Sequence[Row]) -> list[tuple[str, str, float]]:
     return sorted(found, key=lambda item: item[2])
 
 
-def draw_energy(rows: Sequence[Row]) -> Figure:
+def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     """Draw one bar per configuration: joules per thousand valid tokens, all GPUs.
 
     Raises:
-        BenchError: No row has its energy.
+        NothingToDraw: No row has its energy.
     """
     found = energies(rows)
     if not found:
-        raise BenchError("energy: no row has its energy: it needs a GPU whose counter can be read, and 5 s or more.")
+        raise NothingToDraw("energy: no row has its energy: it needs a GPU whose counter can be read, and 5 s or more.")
     least, most = found[0], found[-1]
     title = f"{least[0]} needs least energy: {1000 * least[2]:.3g} J per thousand valid tokens"
     second = f"{most[0]} needs {most[2] / least[2]:.2g} times as much" if len(found) > 1 else ""

@@ -12,6 +12,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from bench.errors import BenchError
 from bench.plots.captions import facts, lines_of, write_foot, write_head
 from bench.plots.style import RC
 from bench.record.atomic import write_atomically
@@ -23,6 +24,10 @@ SIZE = (8.6, 6.2)
 DPI = 160
 Rect = tuple[float, float, float, float]
 """left, bottom, width, height [shares of the figure]"""
+
+
+class NothingToDraw(BenchError):
+    """Say why the rows have nothing that a figure could show."""
 
 
 @contextlib.contextmanager

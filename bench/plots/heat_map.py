@@ -11,8 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from bench.errors import BenchError
-from bench.plots.figure import framed
+from bench.plots.figure import NothingToDraw, framed
 from bench.plots.style import FAINT, INK, QUIET
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.points import Row
@@ -64,11 +63,11 @@ def heat_map(rows: Sequence[Row]) -> HeatMap:
     """Choose what to draw: micro-batch against accumulation, or against mode where that would be a diagonal.
 
     Raises:
-        BenchError: No row has a speed.
+        NothingToDraw: No row has a speed.
     """
     ones = [one for one in configurations_of(rows) if one.row.get("micro_batch_size") and _steps(one)]
     if not any(one.speed is not None for one in ones):
-        raise BenchError("heat map: no row has a throughput.")
+        raise NothingToDraw("heat map: no row has a throughput.")
     sizes = {(one.row.get("world_size"), one.row["micro_batch_size"], _steps(one)) for one in ones}
     is_by_cut = len(sizes) == len({size[:2] for size in sizes})
     groups: dict[tuple[str, str, str], list[Configuration]] = {}
@@ -94,7 +93,7 @@ def heat_map(rows: Sequence[Row]) -> HeatMap:
     )
 
 
-def draw_heat_map(rows: Sequence[Row]) -> Figure:
+def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     """Draw the heat map of `heat_map(rows)`."""
     data = heat_map(rows)
     ok = [cell for cell in data.cells if cell.speed is not None and cell.panel in data.panels]

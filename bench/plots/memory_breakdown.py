@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from bench.errors import BenchError
-from bench.plots.figure import framed
+from bench.plots.figure import NothingToDraw, framed
 from bench.plots.style import INK, QUIET
 from bench.report.cut_apart import cut_apart
 from bench.report.points import Row, extra_axes, name_of
@@ -87,15 +86,15 @@ def _breakdown(row: Row, extra: Sequence[str]) -> Breakdown:
     return Breakdown(name_of(row, extra), parts, row.get("peak_phase") or "")
 
 
-def draw_breakdown(rows: Sequence[Row]) -> Figure:
+def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     """Draw one stacked bar per trial.
 
     Raises:
-        BenchError: No row knows its peak and its parts.
+        NothingToDraw: No row knows its peak and its parts.
     """
     bars = breakdowns(rows)
     if not bars:
-        raise BenchError("memory breakdown: no row has a peak and the bytes of parameters, gradients and state.")
+        raise NothingToDraw("memory breakdown: no row has a peak and the bytes of parameters, gradients and state.")
     most, least = (choose(bars, key=lambda bar: bar.share) for choose in (max, min))
     title = f"Activations and temporaries are {_share(most)} of the peak at {_whole(most.name)}"
     if len(bars) > 1:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from bench.errors import BenchError
 from bench.plots.axes import set_axes
 from bench.plots.captions import finding, footnotes, second_finding
-from bench.plots.figure import framed, house_style, save
+from bench.plots.figure import NothingToDraw, framed
 from bench.plots.marks import draw_frontier, draw_legend, draw_mode, draw_wall
 from bench.plots.names import draw_names
 from bench.plots.style import MODE_COLORS
 from bench.report.frontier import pareto_frontier
 from bench.report.points import Point, Row, points_of
-from bench.report.select import group_by_outcome, rows_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
+from bench.report.select import group_by_outcome
 
 
-def plot_memory_throughput(frame: pd.DataFrame | pa.Table, out_dir: Path) -> list[Path]:
+def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     """Draw one point per trial: peak allocated memory (worst rank) against valid tokens per second (all ranks).
 
     The frontier joins the trials that no other beats at both, one for each training problem. Points are named
@@ -32,30 +25,16 @@ def plot_memory_throughput(frame: pd.DataFrame | pa.Table, out_dir: Path) -> lis
     frontier last. Trials that are not ok are listed below the figure. Axes are logarithmic where the values span more
     than a factor of 20.
 
-    Args:
-        frame: What `load_results` or `select_table` gave.
-        out_dir: Folder for memory_throughput.png and .svg, made if need be; older ones are replaced.
-
-    Returns:
-        The two paths.
-
     Raises:
-        BenchError: No row has both values.
-        StorageError: The folder cannot be written.
+        NothingToDraw: No row has both values.
     """
-    rows = rows_of(frame)
     points = points_of(rows)
     if not points:
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in group_by_outcome(rows).items()) or "none"
-        raise BenchError(
+        raise NothingToDraw(
             f"nothing to draw: no row has outcome ok, a throughput and a peak memory (rows: {outcomes}). "
             f"`bench show` lists the reasons."
         )
-    with house_style():
-        return save(_draw(points, rows), out_dir, "memory_throughput")
-
-
-def _draw(points: Sequence[Point], rows: Sequence[Row]) -> Figure:
     frontiers = [_frontier([one for one in points if one.problem == number]) for number in _problems(points)]
     frontier = [point for one in frontiers for point in one]
     title, second = finding(frontier, len(points)), second_finding(frontier)

@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from bench.decide.scaling import Exposed, ScalingCurve, ScalingPoint, exposed_communication, scaling_curves
-from bench.errors import BenchError
 from bench.plots.axes import rate_tick
-from bench.plots.figure import framed
+from bench.plots.figure import NothingToDraw, framed
 from bench.plots.style import INK, MODE_COLORS, MODE_MARKERS, OTHER_COLOR, OTHER_MARKER, QUIET
 from bench.report.points import Row, extra_axes, name_of
 from bench.units import format_rate, format_seconds
@@ -23,16 +22,16 @@ _NAME_WIDTH = 0.0078
 """Width of one letter of a bar's name [share of the figure's width]."""
 
 
-def draw_scaling(rows: Sequence[Row]) -> Figure:
+def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     """Draw scaling curves with their efficiency, and exposed communication where it was measured.
 
     Raises:
-        BenchError: There is neither a second world size at one global batch nor a pair of gradient_sync.
+        NothingToDraw: There is neither a second world size at one global batch nor a pair of gradient_sync.
     """
     curves = sorted(scaling_curves(rows), key=lambda curve: -curve.points[-1].valid_tokens_per_s)
     exposed = sorted(exposed_communication(rows), key=lambda one: -one.share)
     if not curves and not exposed:
-        raise BenchError(
+        raise NothingToDraw(
             "scaling: no global batch was measured with two world sizes, and none with gradient_sync last and every."
         )
     notes = []

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from bench.errors import BenchError
-from bench.plots.figure import framed
+from bench.plots.figure import NothingToDraw, framed
 from bench.plots.style import QUIET
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.cut_apart import cut_apart
@@ -41,9 +40,9 @@ class Trace:
     """Whether each belongs to the timed part."""
 
 
-def traces_of(rows: Sequence[Row], updates: Sequence[Mapping[str, Any]]) -> list[Trace]:
+def traces_of(rows: Sequence[Row], updates: Sequence[Row]) -> list[Trace]:
     """Join launches that are ok with the durations of their updates; what has none is left out."""
-    by_launch: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    by_launch: dict[tuple[Any, ...], list[Row]] = {}
     for update in updates:
         seconds = update.get("seconds")
         if seconds is not None and math.isfinite(seconds) and seconds > 0 and update.get("update") is not None:
@@ -65,15 +64,15 @@ def traces_of(rows: Sequence[Row], updates: Sequence[Mapping[str, Any]]) -> list
     return traces
 
 
-def draw_update_times(rows: Sequence[Row], updates: Sequence[Mapping[str, Any]]) -> Figure:
+def draw(rows: Sequence[Row], updates: Sequence[Row]) -> Figure:
     """Draw the traces of the fastest configurations.
 
     Raises:
-        BenchError: No update was timed one by one.
+        NothingToDraw: No update was timed one by one.
     """
     traces = traces_of(rows, updates)
     if not traces:
-        raise BenchError("update times: no update of a launch that is ok was timed, or updates.parquet is missing.")
+        raise NothingToDraw("update times: no update of a launch that is ok was timed, or updates.parquet is missing.")
     ones = {id(trace.configuration): trace.configuration for trace in traces}
     fastest = sorted(ones.values(), key=lambda one: -(one.speed or 0.0))[:_MOST]
     best = fastest[0]

@@ -62,9 +62,9 @@ def test_every_figure_is_drawn_by_default_and_the_rest_is_said(folder):
     assert {line.rsplit("/")[-1] for line in result.stdout.splitlines()} == {
         f"{name}.{kind}" for name in ("memory_throughput", "heat_map") for kind in ("png", "svg")
     }
-    assert [line.split(":")[:2] for line in result.stderr.splitlines()] == [
-        ["not drawn", f" {kind}"] for kind in ("scaling", "memory breakdown", "update times", "energy")
-    ]
+    said = [line.split(":")[:2] for line in result.stderr.splitlines()]
+    assert {word for word, _ in said} == {"not drawn"}
+    assert {kind for _, kind in said} >= {" scaling", " memory breakdown", " update times", " energy"}
 
 
 def test_help_is_complete():

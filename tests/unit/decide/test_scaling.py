@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from bench.decide.scaling import exposed_communication, scaling_curves
-from bench.plots.scaling import draw_scaling
+from bench.plots.scaling import draw as draw_scaling
 from tests.planted import config, launches
 
 

@@ -3,10 +3,12 @@
 import pytest
 
 from bench.errors import BenchError
+from bench.plots import KINDS
 from bench.plots.axes import rate_tick
-from bench.plots.draw import KINDS, draw_plots
+from bench.plots.draw import draw_plots
 from bench.plots.energy import energies
-from bench.plots.heat_map import draw_heat_map, heat_map
+from bench.plots.heat_map import draw as draw_heat_map
+from bench.plots.heat_map import heat_map
 from bench.plots.memory_breakdown import breakdowns
 from bench.plots.update_times import seconds_tick, traces_of
 from bench.record.parquet_file import table_of_rows
@@ -116,13 +118,15 @@ def test_every_kind_is_drawn_or_said(tmp_path):
     updates = [{**u, **{k: r[k] for k in ("trial_id", "round", "attempt")}} for r in rows for u in losses([5, 4])]
     paths, notes = draw_plots(table_of_rows(rows, schema()), updates, tmp_path)
     drawn = {path.stem for path in paths}
-    assert drawn == {"memory_throughput", "heat_map", "scaling", "memory_breakdown", "update_times"}
+    assert drawn >= {"memory_throughput", "heat_map", "scaling", "memory_breakdown", "update_times"}
     assert len(paths) == 2 * len(drawn)
-    assert [note.split(":")[0] for note in notes] == ["energy"]
+    said = [note.split(":")[0].replace(" ", "_") for note in notes]
+    assert "energy" in said
+    assert sorted([*drawn, *said]) == sorted(kind.replace("-", "_") for kind in KINDS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("update-times", "energy", "scaling")])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", ["one row", "equal", "200 configurations", "other alphabets", "hardly any fact"])
 def test_no_shape_of_the_data_breaks_a_figure(kind, case, tmp_path):
     """Case 95: one row, equal values, many, names in any script, missing fields."""
@@ -135,7 +139,13 @@ def test_no_shape_of_the_data_breaks_a_figure(kind, case, tmp_path):
             {"outcome": "ok", "valid_tokens_per_s": 1.0, "micro_batch_size": 1, "accumulation_steps": 1, **PARTS}
         ],
     }[case]
-    paths, _ = draw_plots(table_of_rows(numbered(rows), schema()), [], tmp_path, [kind])
+    paths, why_nothing = [], ""
+    try:
+        paths, _ = draw_plots(table_of_rows(numbered(rows), schema()), [], tmp_path, [kind])
+    except BenchError as nothing:
+        why_nothing = str(nothing)
+    assert paths or why_nothing.startswith(f"{kind.replace('-', ' ')}: no ")
+    assert paths or kind not in ("memory-throughput", "heat-map", "memory-breakdown")
     assert all(path.stat().st_size > 1000 for path in paths)
 
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from bench.errors import BenchError
-from bench.plots import memory_throughput
 from bench.plots.captions import finding, footnotes, second_finding
+from bench.plots.draw import draw_plots
 from bench.record.parquet_file import table_of_rows
 from bench.record.schema import schema
 from bench.report.points import points_of
@@ -19,7 +19,7 @@ MIB = 1024**2
 
 
 def draw(rows, folder):
-    return memory_throughput.plot_memory_throughput(table_of_rows(numbered(rows), schema()), folder)
+    return draw_plots(table_of_rows(numbered(rows), schema()), (), folder, ["memory-throughput"])[0]
 
 
 @pytest.mark.slow
