@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,14 @@ from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.machines import differences, why_not_comparable
 from bench.report.points import Row
-from bench.report.throttling import power_cap_warning
 from bench.report.where import parse_condition
 from bench.units import format_seconds
 
 _NOT_COMPARABLE = "throttled_hw"
 """The flag of a launch whose speed is that of a GPU that protected itself."""
+
+_CAP_DIFFERENCE = 0.10
+"""Shares of the timed part under the power cap that differ by more than this make an unfair race."""
 
 
 @dataclass(frozen=True)
@@ -217,8 +220,22 @@ def _warnings(base: Configuration, other: Configuration, forced: Sequence[str], 
         )
     if settings := differences(base.row, other.row, ("allocator_settings",)):
         warnings.append(f"{', '.join(settings)}: bytes reserved do not compare, nor what fits")
-    if unlike_limits := power_cap_warning(base.launches, other.launches):
+    if unlike_limits := _power_cap_warning(base.launches, other.launches):
         warnings.append(unlike_limits)
     if hosts := differences(base.row, other.row, ("hostname",)):
         warnings.append(", ".join(hosts))
     return tuple(warnings)
+
+
+def _power_cap_warning(base: Sequence[Row], other: Sequence[Row]) -> str | None:
+    """Say that the GPUs' power limit held the two back unalike: for shares of time more than 10 points apart."""
+    shares = [
+        [share for row in rows if row["outcome"] == "ok" and (share := row.get("sw_power_cap_share")) is not None]
+        for rows in (other, base)
+    ]
+    if not all(shares):
+        return None
+    mean, mean_base = (statistics.fmean(of_one) for of_one in shares)
+    if abs(mean - mean_base) <= _CAP_DIFFERENCE:
+        return None
+    return f"held back by the power limit for {mean:.0%} of the timed part, and the baseline for {mean_base:.0%}"

@@ -10,13 +10,13 @@ prediction and is to be shown as one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bench.decide.law_spread import Spread, spread_of
 from bench.record.columns import COLUMNS
 from bench.record.derive import full_update_s
 from bench.report.machines import machine_key
@@ -27,6 +27,7 @@ TIME_TOLERANCE = 0.01
 """A misfit of the time law below this is no failure, however sure it is."""
 MEMORY_TOLERANCE = 0.01
 """Peaks of A >= 2 that differ by more than this break the memory law."""
+_CONFIDENCE = 0.95
 _LEVEL = 0.01
 """Level of the lack-of-fit test."""
 _ROUND = ("source", "sweep", "hostname", "round")
@@ -50,6 +51,45 @@ class Prediction:
     """Peak allocated bytes, worst rank; null when no launch with A >= 2 (or with A = 1, for that) was measured."""
     is_extrapolated: bool
     """Whether the count lies outside the measured ones."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Hold the relative spread of launches around a line of two parameters: their own noise, and what rounds do to all.
+
+    Launches of one round share what the machine did to it, so that three rounds of four launches are not twelve
+    independent ones. The mean square between rounds holds both variances, that within rounds only a launch's own; a
+    launch in a further round has both. Source: the approximate interval for a sum of mean squares, Satterthwaite, "An
+    approximate distribution of estimates of variance components", Biometrics Bulletin 2 (1946).
+    """
+
+    between: float
+    """Mean square between rounds."""
+    within: float
+    """Mean square within rounds."""
+    rounds: int
+    """Rounds, at least two."""
+    launches: int
+    """Launches."""
+
+    def reach(self, leverage: float) -> float:
+        """Give half of the 95 % interval of a launch in a further round, relative to the prediction.
+
+        Args:
+            leverage: Variance of the line where it predicts, in units of a launch's variance.
+        """
+        from bench.statistics.intervals import student_t
+
+        within_df, between_df = self.launches - self.rounds - 1, self.rounds - 1
+        if self.between <= self.within:  # rounds differ by no more than launches do, which all tell how far that is
+            df: float = within_df + between_df
+            variance = (within_df * self.within + between_df * self.between) / df * (1 + leverage)
+        else:
+            of_rounds = (1 + 1 / self.rounds) / (self.launches / self.rounds)
+            parts = (of_rounds * self.between, max(0.0, 1 + leverage - of_rounds) * self.within)
+            variance = sum(parts)
+            df = variance**2 / (parts[0] ** 2 / between_df + parts[1] ** 2 / within_df)
+        return student_t(0.5 + _CONFIDENCE / 2, df) * math.sqrt(variance)
 
 
 @dataclass(frozen=True)
@@ -146,11 +186,25 @@ def _fit(group: Sequence[Row]) -> Law:
             (float(covariance[0, 0]), float(covariance[0, 1])),
             (float(covariance[1, 0]), float(covariance[1, 1])),
         ),
-        spread=spread_of(residuals, [tuple(row.get(name) for name in _ROUND) for row in group]),
+        spread=_spread_of(residuals, [tuple(row.get(name) for name in _ROUND) for row in group]),
         peak_first_bytes=max(first, default=None),
         peak_bytes=max(later, default=None),
         failures=tuple(failures),
     )
+
+
+def _spread_of(residuals: NDArray[np.float64], rounds: Sequence[Hashable]) -> Spread | None:
+    """Part the residuals of a line of two parameters by round; None where a mean square has no degree of freedom."""
+    groups: dict[Hashable, list[float]] = {}
+    for name, residual in zip(rounds, residuals.tolist(), strict=True):
+        groups.setdefault(name, []).append(residual)
+    between_df, within_df = len(groups) - 1, len(residuals) - len(groups) - 1
+    if between_df < 1 or within_df < 1:
+        return None
+    means = {name: sum(group) / len(group) for name, group in groups.items()}
+    between = sum(len(group) * means[name] ** 2 for name, group in groups.items()) / between_df
+    within = sum((value - means[name]) ** 2 for name, group in groups.items() for value in group) / within_df
+    return Spread(between, within, len(groups), len(residuals))
 
 
 def _time_failures(counts: Any, residuals: Any, solution: Any) -> list[str]:

@@ -17,7 +17,15 @@ from bench.decide.references import find_reference, reference_folders
 from bench.errors import BenchError
 from bench.report.configurations import Block, Configuration, configurations_of
 from bench.report.launches import load_launches
-from bench.report.machines import SOFTWARE, differences, machine_key, thread_differences
+from bench.report.machines import (
+    SOFTWARE,
+    differences,
+    facts_that_differ,
+    is_like_hardware,
+    machine_key,
+    thread_differences,
+    why_not_the_same_work,
+)
 from bench.report.points import Row
 
 NORMAL_RANGE = 0.05
@@ -158,8 +166,6 @@ def _series(row: Row) -> tuple[Any, ...]:
 
 
 def _compare(rows: Sequence[Row], name: str, path: Path, others: Sequence[Row], force: bool) -> ReferenceComparison:
-    from bench.decide.reference_facts import facts_that_differ, is_like_hardware, why_not_the_same_work
-
     here, there = configurations_of(rows), configurations_of(others)
     pairs = _matched(here, there)
     if not pairs:

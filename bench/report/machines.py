@@ -12,6 +12,23 @@ SOFTWARE = ("torch_version", "cuda_version", "cudnn_version", "nccl_version", "d
 _GPU, _CPU = ("device", "gpu_name"), ("device", "cpu_model", "cpu_count")
 _GPU_KEY, _CPU_KEY = _GPU + SOFTWARE, _CPU + SOFTWARE
 
+_FACTS = {
+    "device": "device",
+    "gpu_name": "GPU",
+    "cpu_model": "CPU",
+    "cpu_count": "CPU cores",
+    "torch_version": "torch",
+    "cuda_version": "CUDA",
+    "cudnn_version": "cuDNN",
+    "nccl_version": "NCCL",
+    "driver_version": "driver",
+    "python_version": "Python",
+    "bench_version": "bench",
+    "threads_per_rank": "threads per rank",
+    "measurement_version": "measuring method",
+}
+"""Facts of machine and software, hardware first, and what they are called."""
+
 WORK = ("model", "parameters_unique", "seq_len", "data_source", "corpus_hash")
 """What must be equal for tokens of two rows to be the same work, the global batch aside."""
 
@@ -101,3 +118,45 @@ def why_not_comparable(one: Row, other: Row) -> list[str]:
     if work := differences(one, other, WORK):
         reasons.append("other work: " + ", ".join(work))
     return reasons
+
+
+def is_like_hardware(one: Row, other: Row) -> bool:
+    """Tell whether two rows come from devices of the same model: the GPU, or the CPU with as many cores."""
+    if one.get("device") != other.get("device"):
+        return False
+    hardware = _CPU if one.get("device") == "cpu" else _GPU
+    return all(one.get(name) is not None and one.get(name) == other.get(name) for name in hardware[1:])
+
+
+def facts_that_differ(here: Row, there: Row) -> list[str]:
+    """Say which facts of machine and software differ, hardware first: "torch 2.12.0 here, 2.13.0 there"."""
+    return [
+        f"{word} {_word(here.get(name))} here, {_word(there.get(name))} there"
+        for name, word in _FACTS.items()
+        if here.get(name) != there.get(name) and {here.get(name), there.get(name)} != {None}
+    ] + (["text of the corpus"] if here.get("corpus_hash") != there.get("corpus_hash") else [])
+
+
+def why_not_the_same_work(here: Row, there: Row, force: bool) -> list[str]:
+    """Say why one configuration may not be compared across machines.
+
+    Another text is no reason where rows are packed: every row then holds the same number of tokens.
+    """
+    reasons = []
+    versions = (here.get("measurement_version"), there.get("measurement_version"))
+    if versions[0] != versions[1] and not force:
+        reasons.append(
+            f"measured by version {versions[0]} of the method here and {versions[1]} there (measurement_version), and "
+            f"what changed in between is in the CHANGELOG; --force compares all the same"
+        )
+    sizes = (here.get("parameters_unique"), there.get("parameters_unique"))
+    if None not in sizes and sizes[0] != sizes[1]:
+        reasons.append(f"model {here.get('model')} has {sizes[0]:,} parameters here and {sizes[1]:,} there")
+    hashes = (here.get("corpus_hash"), there.get("corpus_hash"))
+    if here.get("rows") != "packed" and None not in hashes and hashes[0] != hashes[1]:
+        reasons.append(f"{here.get('rows')} rows of another text, so of other lengths")
+    return reasons
+
+
+def _word(value: object) -> str:
+    return "none" if value is None else clean(str(value))
