@@ -8,6 +8,7 @@ from bench.check.exchange.lines import Line
 from bench.check.optimizers import LR, lr_factor
 from bench.check.trial_run import Watched
 from bench.check.watch import TOLERANCE, Seen
+from bench.units import listed
 
 _CONTRIBUTES = 1e-6
 """A sequence that weighs less than this share of what it should was left out."""
@@ -153,5 +154,4 @@ def parameters_line(watched: Sequence[Watched]) -> Line:
 
 
 def _names(names: Sequence[str]) -> str:
-    rest = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    return listed(names, _MOST_NAMES)

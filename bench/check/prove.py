@@ -18,6 +18,7 @@ from bench.check.subject import Subject, TooLarge, is_random_at_rest, make_subje
 from bench.check.trial_run import Watched, run_case
 from bench.errors import BenchError
 from bench.loop import Agreement, SingleRankAgreement
+from bench.units import listed
 
 Validate = Callable[[nn.Module, Subject], tuple[float, float]]
 """Gives (validation loss in micro-batches, of one concatenated batch), both in float64."""
@@ -171,7 +172,7 @@ def _layers_line(subject: Subject, is_random: bool) -> Line:
         return Line("layers", "NOT PROVEN", None, words)
     named = unequal_layers(subject)
     if named:
-        words = "; ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
+        words = listed(named, 3, "; ")
         return Line("layers", "NOT PROVEN", float(len(named)), f"{words}: the rest was proved with them at rest")
     return Line("layers", "PASS", 0.0, "none found")
 

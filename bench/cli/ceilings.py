@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench.cli.options import hang
-from bench.units import format_bytes, format_flops
+from bench.units import counted, format_bytes, format_flops
 
 _Line = tuple[str, dict[str, Any] | None, Callable[[float | None], str], Callable[[int], str]]
 """Name, ceiling, how its rate is written, how its size is."""
@@ -28,7 +28,7 @@ def _device(document: dict[str, Any], width: int) -> Iterator[str]:
     from bench.machine.calibration import BUSY_SPREAD
 
     key = document["key"]
-    threads = "" if key["threads"] is None else f"{key['threads']} thread{'' if key['threads'] == 1 else 's'}, "
+    threads = "" if key["threads"] is None else f"{counted(key['threads'], 'thread')}, "
     yield from hang("  ", f"{key['name']}, {threads}torch {key['torch_version']}, {document['measured_utc']}", width, 4)
     rows: list[_Line] = [(f"matmul {name}", found, format_flops, _square) for name, found in document["matmul"].items()]
     rows.append(("copy", document["copy"], _bytes_per_s, _copied))

@@ -82,6 +82,7 @@ def check(
     from bench.drive.work import rank_launcher
     from bench.launch.interrupts import Interrupts
     from bench.record.paths import LaunchPaths
+    from bench.units import counted
 
     requests = list(_requests(sweep_file, step, model, device, time_limit_s))
     rows: list[dict[str, Any]] = []
@@ -103,8 +104,7 @@ def check(
     if format == "json":
         click.echo(json.dumps({"format": 1, "rows": rows}, indent=1, ensure_ascii=False, allow_nan=False))
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in _COLORS if verdict in verdicts)
-    configurations = f"{len(verdicts)} configuration{'' if len(verdicts) == 1 else 's'}"
-    click.echo(f"{configurations}: {counts}", err=format != "table")
+    click.echo(f"{counted(len(verdicts), 'configuration')}: {counts}", err=format != "table")
     ctx.exit(1 if "FAIL" in verdicts else 0)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import BenchError
+from bench.units import listed
 
 if TYPE_CHECKING:
     from bench.sweep.fields import TrialConfig
@@ -120,9 +121,8 @@ def _found(text: str, choices: Sequence[Choice]) -> list[Choice]:
     return [one for one in choices if all(each.mask([one.columns[each.column]])[0] for each in conditions)]
 
 
-def _listed(choices: Sequence[Choice], most: int = 8) -> str:
-    more = f" and {len(choices) - most} more" if len(choices) > most else ""
-    return "; ".join(f"{one.name} ({one.trial_id})" for one in choices[:most]) + more or "none"
+def _listed(choices: Sequence[Choice]) -> str:
+    return listed([f"{one.name} ({one.trial_id})" for one in choices], 8, "; ") or "none"
 
 
 def _of_results(source: Path, device: str | None) -> list[tuple[TrialConfig, Sequence[str]]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.errors import BenchError
+from bench.units import listed
 
 if TYPE_CHECKING:
     from bench.cli.choose import Choice
@@ -159,8 +160,7 @@ def _refuse_other_comparison(folder: Path, sweep: Sweep) -> None:
 
 def _say_what_runs(chosen: Sequence[Choice], blocks: int, folder: Path) -> None:
     base, *others = chosen
-    names = ", ".join(one.name for one in others[:4]) + (f" and {len(others) - 4} more" if len(others) > 4 else "")
-    head = f"baseline {base.name} against {names}"
+    head = f"baseline {base.name} against {listed([one.name for one in others], 4)}"
     click.echo(f"{head}: {blocks} blocks, their order turned round each time, into {folder}", err=True)
     if blocks < USUAL_BLOCKS:
         click.echo(

@@ -114,8 +114,10 @@ def _facts(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _cpu(report: dict[str, Any]) -> str:
+    from bench.units import counted
+
     usable, all_cores, limit = report["cpu_count"], report["cpu_count_of_machine"], report["cpu_limit_cores"]
-    cores = f"{usable} core{'s' if usable != 1 else ''}"
+    cores = counted(usable, "core")
     if all_cores and all_cores != usable:
         cores += f" usable of {all_cores}"
     if limit is not None:
@@ -173,18 +175,17 @@ def _gpu(gpu: dict[str, Any]) -> str:
 
 
 def _processes(processes: list[dict[str, Any]] | None) -> str:
-    from bench.units import format_bytes
+    from bench.units import format_bytes, listed
 
     if processes is None:
         return "other processes not told"
     if not processes:
         return "nobody computes on it"
-    listed = ", ".join(
+    names = [
         f"{process['pid']}" + (f" ({format_bytes(process['used_bytes'])})" if process["used_bytes"] is not None else "")
-        for process in processes[:4]
-    )
-    more = f" and {len(processes) - 4} more" if len(processes) > 4 else ""
-    return f"in use by process {listed}{more}, numbered as on the host"
+        for process in processes
+    ]
+    return f"in use by process {listed(names, 4)}, numbered as on the host"
 
 
 def _seen_by_torch(gpu: dict[str, Any]) -> str:

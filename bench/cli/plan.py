@@ -222,7 +222,7 @@ def _print_table(cells: tuple[str, list[str], list[list[str]]]) -> None:
 def _summary(entries: Sequence[Trial | Skipped | Search], sweep: Sweep) -> list[str]:
     """Name the skips by reason, and count what is left."""
     from bench.sweep.trial import Search, Skipped, Trial
-    from bench.units import format_seconds
+    from bench.units import counted, format_seconds
 
     by_reason: dict[str, list[str]] = {}
     trials = [entry for entry in entries if isinstance(entry, Trial)]
@@ -240,16 +240,15 @@ def _summary(entries: Sequence[Trial | Skipped | Search], sweep: Sweep) -> list[
         lines.append("")
     measure = sweep.spec.measure
     launches = len(trials) * measure.rounds
-    rounds = f"{measure.rounds} round{'s' if measure.rounds > 1 else ''}"
     skipped = len(entries) - len(trials) - len(searches)
-    searching = f"{len(searches)} search{'' if len(searches) == 1 else 'es'}, " if searches else ""
+    searching = f"{counted(len(searches), 'search')}, " if searches else ""
     again = ", and in later rounds every size that fitted" if measure.rounds > 1 else ""
     alone = f"a few launches for each search{again}"
     more = f" and those of the searches, a few each{again}" if searches else ""
-    counted = f"{launches} launch{'' if launches == 1 else 'es'}{more}" if trials or not searches else alone
+    all_launches = f"{counted(launches, 'launch')}{more}" if trials or not searches else alone
     lines.append(
-        f"{len(entries)} combination{'' if len(entries) == 1 else 's'}: {len(trials)} trial"
-        f"{'' if len(trials) == 1 else 's'}, {searching}{skipped} skipped; {rounds}, so {counted}"
+        f"{counted(len(entries), 'combination')}: {counted(len(trials), 'trial')}, {searching}{skipped} skipped; "
+        f"{counted(measure.rounds, 'round')}, so {all_launches}"
     )
     if launches:
         gpus = sum(trial.config.world_size for trial in trials if trial.config.device == "cuda") * measure.rounds

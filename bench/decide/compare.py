@@ -15,7 +15,7 @@ from bench.report.configurations import Configuration, configurations_of
 from bench.report.machines import differences, why_not_comparable
 from bench.report.points import Row
 from bench.report.where import parse_condition
-from bench.units import format_seconds
+from bench.units import format_seconds, listed
 
 _NOT_COMPARABLE = "throttled_hw"
 """The flag of a launch whose speed is that of a GPU that protected itself."""
@@ -147,10 +147,10 @@ def _baseline(
         fitting = [one for one in configurations if all(c.mask([one.row.get(c.column)])[0] for c in parsed)]
         words = " and ".join(conditions)
         if not fitting:
-            names = _listed([one.name for one in configurations])
+            names = listed([one.name for one in configurations], 6, "; ")
             raise BenchError(f"--baseline {words}: no configuration meets it. There are: {names}.")
         if len(fitting) > 1:
-            names = _listed([one.name for one in fitting])
+            names = listed([one.name for one in fitting], 6, "; ")
             raise BenchError(
                 f"--baseline {words}: {len(fitting)} configurations meet it ({names}). Add conditions until one does; "
                 f"the option may be repeated, and trial_id tells all apart."
@@ -170,17 +170,13 @@ def _why_no_speed(one: Configuration) -> str | None:
     return one.fault or "no throughput was measured"
 
 
-def _listed(names: Sequence[str], most: int = 6) -> str:
-    return "; ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def _nothing_left(base: Configuration, others: Sequence[Configuration], unlike: Mapping[int, Sequence[str]]) -> str:
     lines = [f"nothing may be compared with {base.name}:"]
     reasons: dict[str, list[str]] = {}
     for other in others:
         why = "; ".join(unlike.get(id(other), [])) or _why_no_speed(other) or "not compared"
         reasons.setdefault(why, []).append(other.name)
-    lines += [f"  {_listed(names, 3)}: {why}" for why, names in list(reasons.items())[:8]]
+    lines += [f"  {listed(names, 3, '; ')}: {why}" for why, names in list(reasons.items())[:8]]
     if any(unlike.values()):
         lines.append("Choose another --baseline or narrow with --where; --force compares them all the same.")
     return "\n".join(lines)

@@ -10,9 +10,8 @@ from bench.decide.loss_curves import CurveVerdict
 from bench.decide.pair_statistics import HALF_WIDTHS, LEAST_SIGN_FLIP_ROUNDS, PairStatistics
 from bench.decide.verdicts import SpeedVerdict
 from bench.report.people import PeopleColumn, PeopleTable, clean
-from bench.report.phrases import between, percent
 from bench.report.table import WIDEST, Format, render_people, render_rows
-from bench.units import format_bytes, format_count, format_rate
+from bench.units import between, counted, format_bytes, format_count, format_rate, percent, signed
 
 _SETTINGS = (
     *("model", "amp_mode", "world_size", "micro_batch_size", "accumulation_steps", "global_batch_size", "seq_len"),
@@ -51,7 +50,7 @@ def _table(comparison: Comparison) -> PeopleTable:
     rounds = len(base.speeds)
     title = f"baseline: {clean(base.name)}"
     facts = (
-        f"{format_rate(base.speed, 'valid tokens')} over {rounds} round{'' if rounds == 1 else 's'}, "
+        f"{format_rate(base.speed, 'valid tokens')} over {counted(rounds, 'round')}, "
         f"peak {_exact_bytes(base.peak_bytes)}"
         if rounds
         else clean(f"does not fit ({base.fault}), so there is nothing to hold the candidates against")
@@ -65,7 +64,7 @@ def _table(comparison: Comparison) -> PeopleTable:
         PeopleColumn("95 % interval", tuple(_interval(one.verdict) for one in ones), is_number=True, keep=8),
         PeopleColumn("rounds", tuple(str(one.verdict.rounds) if one.verdict else "-" for one in ones), True, keep=3),
         PeopleColumn("to settle", tuple(_to_settle(one.verdict) for one in ones), is_number=True, keep=7),
-        PeopleColumn("peak B", tuple(_signed(one.peak_change_bytes) for one in ones), is_number=True, keep=6),
+        PeopleColumn("peak B", tuple(signed(one.peak_change_bytes) for one in ones), is_number=True, keep=6),
         PeopleColumn("peak", tuple(_peak_change(comparison, one) for one in ones), is_number=True, keep=8),
         PeopleColumn("loss curve", tuple(_loss(one.loss) for one in ones), is_number=False, keep=5),
         *_statistics_columns(ones),
@@ -164,10 +163,6 @@ def _to_settle(verdict: SpeedVerdict | None) -> str:
 
 def _exact_bytes(count: int | None) -> str:
     return "unknown" if count is None else f"{count:,} B ({format_bytes(count)})"
-
-
-def _signed(count: int | None) -> str:
-    return "-" if count is None else f"{count:+,}"
 
 
 def _peak_change(comparison: Comparison, one: Compared) -> str:

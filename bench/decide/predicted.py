@@ -10,7 +10,7 @@ from bench.decide.law import Law, fit_laws
 from bench.decide.question import Question
 from bench.report.configurations import Configuration
 from bench.report.points import Row, name_with
-from bench.units import format_bytes, format_rate
+from bench.units import format_bytes, format_rate, short_number
 
 _MOST = 3
 
@@ -53,11 +53,10 @@ def _line(law: Law, extra: Sequence[str], question: Question) -> tuple[bool, flo
     words = "" if law.spread is not None else " (too few rounds for an interval)"
     if predicted.update_s_low and predicted.update_s_high:
         low, high = tokens_per_update / predicted.update_s_high, tokens_per_update / predicted.update_s_low
-        words = f" ({_rate(low)} to {_rate(high)})"
+        words = f" ({short_number(low)} to {short_number(high)})"
     elif predicted.update_s_high:
-        words = (
-            f" (at least {_rate(tokens_per_update / predicted.update_s_high)}; the launches differ too much for more)"
-        )
+        least = short_number(tokens_per_update / predicted.update_s_high)
+        words = f" (at least {least}; the launches differ too much for more)"
     if predicted.peak_bytes is not None:
         words += f", peak {format_bytes(predicted.peak_bytes)}"
     if predicted.is_extrapolated:
@@ -66,7 +65,3 @@ def _line(law: Law, extra: Sequence[str], question: Question) -> tuple[bool, flo
         words += f"; but the law fails here: {'; '.join(law.failures)}"
     name = name_with(row, extra, accumulation_steps=predicted.accumulation_steps)
     return bool(law.failures), -speed, f"  {name}: {format_rate(speed, 'valid tokens')}{words}"
-
-
-def _rate(per_second: float) -> str:
-    return format_rate(per_second, "").removesuffix(" /s")

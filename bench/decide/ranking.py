@@ -10,8 +10,7 @@ from typing import Literal
 from bench.decide.rounds import LEAST_ROUNDS, Rate, RoundFit
 from bench.decide.verdicts import SpeedVerdict, judge_fit
 from bench.report.configurations import Configuration
-from bench.report.phrases import between, percent
-from bench.units import format_bytes
+from bench.units import between, counted, format_bytes, percent
 
 TIE_RANGE = 0.02
 """Configurations that cannot be told apart and lie within this are ties; a larger gap that is unclear stays open."""
@@ -122,5 +121,5 @@ def _why_not(choice: Configuration, one: Configuration, verdict: SpeedVerdict) -
     else:
         sure = " (one round, no interval)" if verdict.rounds == 1 else f" ({verdict.note})"
     rounds = len(one.speeds)
-    other_rounds = f", measured in {rounds} round{'' if rounds == 1 else 's'}" if rounds != len(choice.speeds) else ""
+    other_rounds = f", measured in {counted(rounds, 'round')}" if rounds != len(choice.speeds) else ""
     return f"{percent(verdict.ratio)} speed{sure}{memory}{other_rounds}"

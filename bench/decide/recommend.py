@@ -16,6 +16,7 @@ from bench.report.configurations import Configuration, configurations_of
 from bench.report.fit import Fit, fit_of
 from bench.report.launch_rows import Row, column_of
 from bench.report.launches import paused_collector
+from bench.units import listed
 
 __all__ = ["Question", "Recommendation", "recommend"]
 
@@ -130,8 +131,7 @@ def _nothing_to_choose(configurations: Sequence[Configuration], out: dict[int, s
     for one in configurations:
         reasons.setdefault(out[id(one)], []).append(one.name)
     for why, names in list(reasons.items())[:10]:
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        lines.append(f"  {'; '.join(names[:3])}{more}: {why}")
+        lines.append(f"  {listed(names, 3, '; ')}: {why}")
     return "\n".join(lines)
 
 

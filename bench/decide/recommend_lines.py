@@ -12,9 +12,8 @@ from bench.errors import BenchError
 from bench.report.launch_rows import Row
 from bench.report.launches import launches_of
 from bench.report.people import clean
-from bench.report.phrases import hours_text, tokens_text
 from bench.report.problem import problem_columns, problems_of
-from bench.units import format_bytes, format_rate
+from bench.units import counted, format_bytes, format_rate, hours_text, listed, short_number, tokens_text
 
 _MOST_PROBLEMS = 6
 """Training problems that get a line each."""
@@ -82,10 +81,9 @@ def _lines(result: Recommendation) -> list[str]:
     projection, lines = result.projection, [_run_line(result)]
     rivals = [*result.standing("tie"), *result.standing("open")]
     if rivals:
-        names = ", ".join(other.configuration.name for other in rivals[:3])
-        more = f" and {len(rivals) - 3} more" if len(rivals) > 3 else ""
-        rounds = f"{projection.rounds} round{'' if projection.rounds == 1 else 's'}"
-        lines.append(clean(f"may be as fast, as far as {rounds} can tell: {names}{more}"))
+        names = listed([other.configuration.name for other in rivals], 3)
+        rounds = counted(projection.rounds, "round")
+        lines.append(clean(f"may be as fast, as far as {rounds} can tell: {names}"))
     if projection.rounds < 2:
         lines.append("one round gives no interval: measure in 3 or more (measure.rounds) before a long run")
     elif not rivals and (runner_up := result.runner_up) is not None:
@@ -97,4 +95,4 @@ def _plus_minus(result: Recommendation) -> str:
     low, high = result.projection.valid_tokens_per_s_low, result.projection.valid_tokens_per_s_high
     if low is None or high is None:
         return ""
-    return f" (95 %: {format_rate(low, '').removesuffix(' /s')} to {format_rate(high, '').removesuffix(' /s')})"
+    return f" (95 %: {short_number(low)} to {short_number(high)})"

@@ -5,19 +5,24 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.decide.ranking import Other
 from bench.decide.recommend import Recommendation
 from bench.decide.reproduce import is_foreign, measure_of, sweep_file_lines, torchrun_lines
 from bench.report.people import clean
-from bench.report.phrases import hours_text, joules_text, tokens_text
 from bench.report.points import Row
 from bench.report.table import json_text
-from bench.units import format_bytes, format_count, format_rate
-
-if TYPE_CHECKING:
-    pass
+from bench.units import (
+    counted,
+    format_bytes,
+    format_count,
+    format_rate,
+    hours_text,
+    joules_text,
+    short_number,
+    tokens_text,
+)
 
 _MOST_LISTED = {"tie": 8, "open": 8, "slower": 40}
 """Others listed for people, one line each; JSON holds them all."""
@@ -78,7 +83,7 @@ def recommendation_json(result: Recommendation, paths: Sequence[Path] = ()) -> s
 def _long_name(row: Row, name: str) -> str:
     ranks = row.get("world_size")
     cut = f"micro-batch {row.get('micro_batch_size')} x {row.get('accumulation_steps')} accumulation steps"
-    many = "unknown ranks" if ranks is None else f"{ranks} rank{'' if ranks == 1 else 's'}"
+    many = "unknown ranks" if ranks is None else counted(ranks, "rank")
     extra = name.split(", ")[1:]
     more = [word for word in extra if not word.endswith((" rank", " ranks"))]
     return ", ".join([str(row.get("amp_mode")), cut, many, *more])
@@ -86,11 +91,10 @@ def _long_name(row: Row, name: str) -> str:
 
 def _facts(result: Recommendation) -> Iterator[tuple[str, str]]:
     projection, choice = result.projection, result.choice
-    rounds = f"{projection.rounds} round{'' if projection.rounds == 1 else 's'}"
+    rounds = counted(projection.rounds, "round")
     sure = "no interval from one round"
     if projection.valid_tokens_per_s_low is not None and projection.valid_tokens_per_s_high is not None:
-        low = format_rate(projection.valid_tokens_per_s_low, "").removesuffix(" /s")
-        high = format_rate(projection.valid_tokens_per_s_high, "").removesuffix(" /s")
+        low, high = map(short_number, (projection.valid_tokens_per_s_low, projection.valid_tokens_per_s_high))
         sure = f"95 % interval {low} to {high} over {rounds}"
     if projection.rounds_missing:
         sure += f", fitted for the {projection.rounds_missing} without it"
@@ -136,7 +140,7 @@ def _rivals(result: Recommendation, width: int) -> list[str]:
 
 
 def _rounds(result: Recommendation) -> str:
-    return f"{result.projection.rounds} round{'' if result.projection.rounds == 1 else 's'}"
+    return counted(result.projection.rounds, "round")
 
 
 def _losers(result: Recommendation, width: int) -> list[str]:

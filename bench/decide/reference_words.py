@@ -9,7 +9,7 @@ from bench.report.configurations import Configuration
 from bench.report.people import PeopleColumn, PeopleTable, clean
 from bench.report.points import Row
 from bench.report.table import WIDEST, Format, render_people, render_rows
-from bench.units import format_rate
+from bench.units import counted, short_number, signed
 
 _SETTINGS = (
     *("device", "model", "amp_mode", "world_size", "micro_batch_size", "accumulation_steps", "global_batch_size"),
@@ -70,14 +70,14 @@ def _table(comparison: ReferenceComparison) -> PeopleTable:
     none = ("-",) * len(comparison.lost)
     columns = (
         PeopleColumn("micro x accum", tuple(map(clean, names)), is_number=False),
-        PeopleColumn("here tokens/s", (*(_rate(one.here) for one in ones), *none), is_number=True),
-        PeopleColumn("reference tokens/s", (*(_rate(one.there) for one in ones), *none), is_number=True),
+        PeopleColumn("here tokens/s", (*(short_number(one.here.speed) for one in ones), *none), is_number=True),
+        PeopleColumn("reference tokens/s", (*(short_number(one.there.speed) for one in ones), *none), is_number=True),
         PeopleColumn("ratio", (*(f"{one.ratio:.2f}" for one in ones), *none), is_number=True),
         PeopleColumn(
             "95 % interval", (*(_interval(one.ratio_low, one.ratio_high) for one in ones), *none), True, keep=8
         ),
         PeopleColumn("rounds", (*(_rounds(one) for one in ones), *none), is_number=True, keep=3),
-        PeopleColumn("peak B", (*(_signed(one.peak_change_bytes) for one in ones), *none), is_number=True, keep=6),
+        PeopleColumn("peak B", (*(signed(one.peak_change_bytes) for one in ones), *none), is_number=True, keep=6),
     )
     reasons = (*(None for _ in ones), *(clean(str(_why_lost(one))) for one in comparison.lost))
     return PeopleTable(
@@ -103,8 +103,7 @@ def _title(comparison: ReferenceComparison) -> str:
 
 
 def _facts(comparison: ReferenceComparison) -> str:
-    count = len(comparison.shared)
-    on = f"95 % interval, on {count} shared configuration{'' if count == 1 else 's'}"
+    on = f"95 % interval, on {counted(len(comparison.shared), 'shared configuration')}"
     if comparison.is_like_hardware:
         on += f"; slow is what lies wholly below {1 - NORMAL_RANGE:.2f}"
     return f"{on}. Here: {_machine(comparison.here)}. Reference: {_machine(comparison.there)}"
@@ -142,10 +141,6 @@ def _notes(comparison: ReferenceComparison) -> list[str]:
     return [clean(note) for note in (*notes, *comparison.notes)]
 
 
-def _rate(one: Configuration) -> str:
-    return format_rate(one.speed, "").removesuffix(" /s")
-
-
 def _interval(low: float | None, high: float | None) -> str:
     return "-" if low is None or high is None else f"{low:.2f} to {high:.2f}"
 
@@ -153,10 +148,6 @@ def _interval(low: float | None, high: float | None) -> str:
 def _rounds(one: Shared) -> str:
     here, there = len(one.here.speeds), len(one.there.speeds)
     return str(here) if here == there else f"{here}, {there}"
-
-
-def _signed(count: int | None) -> str:
-    return "-" if count is None else f"{count:+,}" if count else "0"
 
 
 def _why_lost(one: Configuration) -> str:

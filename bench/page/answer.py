@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from bench.decide.recommend import Recommendation
 from bench.page.document import safe
 from bench.report.people import clean, distinct
-from bench.report.phrases import hours_text, tokens_text
 from bench.report.points import Row, facts_of
-from bench.units import format_bytes, format_rate
+from bench.units import counted, format_bytes, format_rate, hours_text, listed, short_number, tokens_text
 
 
 def title(result: Recommendation | None, launches: Sequence[Row]) -> str:
@@ -36,14 +35,11 @@ def answer(result: Recommendation | None, no_answer: str, by_problem: Sequence[s
         reason = "<br>".join(safe(line) for line in no_answer.splitlines())
         return f"<p class=quiet>{safe(facts)}</p><h1>No recommendation</h1><p>{reason}</p>"
     projection, choice = result.projection, result.choice
-    rounds = f"{projection.rounds} round{'' if projection.rounds == 1 else 's'}"
+    rounds = counted(projection.rounds, "round")
     sure = "one round: no interval"
     hours_sure = "one round: no interval"
     if projection.valid_tokens_per_s_low and projection.valid_tokens_per_s_high:
-        low, high = (
-            format_rate(rate, "").removesuffix(" /s")
-            for rate in (projection.valid_tokens_per_s_low, projection.valid_tokens_per_s_high)
-        )
+        low, high = map(short_number, (projection.valid_tokens_per_s_low, projection.valid_tokens_per_s_high))
         sure = f"95 % interval {low} to {high}, {rounds}"
         hours_sure = (
             f"95 % interval {hours_text(projection.hours_low or 0)} to {hours_text(projection.hours_high or 0)}"
@@ -51,8 +47,7 @@ def answer(result: Recommendation | None, no_answer: str, by_problem: Sequence[s
     row = choice.row
     name = (
         f"Run {row.get('amp_mode')} with micro-batch {row.get('micro_batch_size')} \u00d7 "
-        f"{row.get('accumulation_steps')} accumulation steps on {row.get('world_size')} "
-        f"rank{'' if row.get('world_size') == 1 else 's'}"
+        f"{row.get('accumulation_steps')} accumulation steps on {counted(row.get('world_size'), 'rank')}"
     )
     boxes = [
         (format_rate(projection.valid_tokens_per_s, "valid tokens"), f"all ranks; {sure}"),
@@ -74,6 +69,5 @@ def _second(result: Recommendation) -> str:
         return ""
     role = {"tie": "Runner-up, a tie", "open": "Runner-up, not settled"}.get(runner_up.standing, "Runner-up")
     ties = [other.configuration.name for other in result.standing("tie") if other is not runner_up]
-    more = f" and {len(ties) - 4} more" if len(ties) > 4 else ""
-    tied = f" Also as fast, with no less memory: {', '.join(ties[:4])}{more}." if ties else ""
+    tied = f" Also as fast, with no less memory: {listed(ties, 4)}." if ties else ""
     return f"<p>{role}: <b>{safe(runner_up.configuration.name)}</b>, {safe(runner_up.why)}.{safe(tied)}</p>"

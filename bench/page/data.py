@@ -14,7 +14,7 @@ from bench.report.configurations import Configuration
 from bench.report.people import clean
 from bench.report.points import Row
 from bench.report.problem import numbers_of
-from bench.units import format_bytes, format_rate, format_seconds
+from bench.units import format_bytes, format_seconds, listed, short_number
 
 _NOT_SHOWN = ("config_json", "environment_json", "schema_version")
 _STANDING_WORDS = {"choice": "choice", "tie": "tie", "open": "not settled", "slower": "slower", "out": "out"}
@@ -73,7 +73,7 @@ def entry(row: PageRow) -> dict[str, Any]:
         "standing": row.standing,
         "standing_words": words if outcome == "ok" or row.standing != "out" else outcome,
         "speed": one.speed,
-        "speed_words": format_rate(one.speed, "").removesuffix(" /s"),
+        "speed_words": short_number(one.speed),
         "peak": one.peak_bytes,
         "peak_words": format_bytes(one.peak_bytes),
         "loss": loss,
@@ -95,9 +95,8 @@ def details(launches: Sequence[Row]) -> list[tuple[str, list[tuple[str, str]]]]:
         if all(value is None for value in values):
             continue
         different = list(dict.fromkeys(value or "-" for value in values))
-        shown = different[0] if len(different) == 1 else " / ".join(value or "-" for value in values[:6])
-        more = f" and {len(values) - 6} more" if len(different) > 1 and len(values) > 6 else ""
-        groups.setdefault(column.group, []).append((column.name, shown + more))
+        shown = different[0] if len(different) == 1 else listed([value or "-" for value in values], 6, " / ")
+        groups.setdefault(column.group, []).append((column.name, shown))
     return list(groups.items())
 
 

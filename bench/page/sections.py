@@ -15,6 +15,7 @@ from bench.page.figures import MOST_LAUNCHES_DRAWN
 from bench.report.configurations import Configuration
 from bench.report.people import clean
 from bench.report.points import Row, extra_axes, name_with
+from bench.units import listed
 
 _MOST_LAWS = 12
 _FACTS = (
@@ -32,10 +33,8 @@ def failures(configurations: Sequence[Configuration]) -> str:
             reasons.setdefault(one.fault, []).append(one.name)
     if not reasons:
         return ""
-    lines = []
-    for reason, names in list(reasons.items())[:40]:
-        more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-        lines.append(f"<li><b>{safe('; '.join(names[:5]))}{more}</b>: {safe(reason)}</li>")
+    each = list(reasons.items())[:40]
+    lines = [f"<li><b>{safe(listed(names, 5, '; '))}</b>: {safe(reason)}</li>" for reason, names in each]
     if len(reasons) > 40:
         lines.append(f"<li>and {len(reasons) - 40:,} further reasons</li>")
     return f"<h2>What did not run, and why</h2><ul>{''.join(lines)}</ul>"
@@ -76,9 +75,8 @@ def machine(table: pa.Table) -> str:
     for name in _FACTS:
         values = [value for value in pc.unique(table.column(name)).to_pylist() if value is not None]
         if values:
-            more = f" and {len(values) - 6} more" if len(values) > 6 else ""
-            shown = clean(", ".join(str(value) for value in values[:6])) + more
-            items.append(f"<div><dt>{name.replace('_', ' ')}</dt><dd>{safe(shown)}</dd></div>")
+            shown = safe(clean(listed(list(map(str, values)), 6)))
+            items.append(f"<div><dt>{name.replace('_', ' ')}</dt><dd>{shown}</dd></div>")
     return (
         f'<h2>Machine and versions</h2><section id="machine"><dl>{"".join(items)}</dl></section>'
         "<p class=quiet>Valid tokens: targets that count for the loss; padding is left out. Speeds: all ranks, whole "

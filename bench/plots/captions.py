@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from bench.plots.style import QUIET
 from bench.report.points import Point, Row, absent_of, facts_of
-from bench.units import format_bytes, format_rate
+from bench.units import format_bytes, format_rate, listed
 
 _MOST_ABSENT = 4
 """Trials named per outcome in the note on what is not drawn."""
@@ -58,8 +58,7 @@ def footnotes(rows: Sequence[Row], points: Sequence[Point]) -> list[str]:
     if any(point.fastest > point.slowest for point in points):
         notes[0] += " Points: geometric mean of the rounds; bars: slowest to fastest."
     for outcome, names in absent_of(rows).items():
-        more = f" and {len(names) - _MOST_ABSENT} more" if len(names) > _MOST_ABSENT else ""
-        notes.append(f"Not drawn, {outcome} ({len(names)}): {'; '.join(names[:_MOST_ABSENT])}{more}.")
+        notes.append(f"Not drawn, {outcome} ({len(names)}): {listed(names, _MOST_ABSENT, '; ')}.")
     return notes
 
 

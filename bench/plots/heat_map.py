@@ -16,7 +16,7 @@ from bench.plots.style import FAINT, INK, QUIET
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.points import Row
 from bench.report.problem import problems_of
-from bench.units import format_bytes, format_rate
+from bench.units import counted, format_bytes, format_rate, short_number
 
 _MODES = ("fp32", "tf32", "bf16", "fp16")
 _MOST_CELLS = 14
@@ -162,7 +162,7 @@ def _draw_panel(axes: Axes, data: HeatMap, panel: str, norm: Normalize, is_first
             edgecolor="none",
         )
         ink = INK if 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2] > 0.5 else "white"
-        rate = format_rate(cell.speed, "").removesuffix(" /s")
+        rate = short_number(cell.speed)
         text = rate if crowded and len(data.panels) > 2 else f"{rate}\n{format_bytes(cell.peak_bytes)}"
         if data.is_by_cut:
             text = f"A = {cell.steps}\n{text}" if len(data.rows) <= 6 else f"{rate}, A = {cell.steps}"
@@ -188,7 +188,7 @@ def _place(one: Configuration, is_by_cut: bool) -> tuple[str, str, str]:
     if not is_by_cut:
         return mode, str(steps), str(micro)
     ranks = one.row.get("world_size") or 1
-    suffix = f", {ranks} rank{'s' if ranks > 1 else ''}" if "world_size" in one.extra_axes else ""
+    suffix = f", {counted(ranks, 'rank')}" if "world_size" in one.extra_axes else ""
     return "", mode + suffix, str(micro)
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from bench.record.store import RESULTS_NAME, UPDATES_NAME
+from bench.units import listed
 
 JOURNAL_NAME = "journal.jsonl"
 _MOST_NAMED = 6
@@ -35,8 +36,7 @@ def why_no_results_folder(path: Path) -> str:
     if not held:
         held = [grandchild for child in inside for grandchild in sorted(child.iterdir()) if _is_results(grandchild)]
     if held:
-        more = f" and {len(held) - _MOST_NAMED} more" if len(held) > _MOST_NAMED else ""
-        names = ", ".join(map(str, held[:_MOST_NAMED])) + more
+        names = listed(list(map(str, held)), _MOST_NAMED)
         return f"holds no results itself, but folders that do: {names}. Name one or several of them."
     if path.name in ("parts", "logs", "plots") and _is_results(path.parent):
         return f"is a part of {path.parent}. Name that folder."

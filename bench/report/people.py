@@ -12,7 +12,7 @@ from bench.report.launch_rows import Row, distinct_of
 from bench.report.select import group_by_outcome
 from bench.sweep.names import NULL_MEANS
 from bench.sweep.names import clean as clean
-from bench.units import byte_unit
+from bench.units import byte_unit, counted
 
 _SHORT = {
     "world_size": "ranks",
@@ -209,7 +209,7 @@ def _title(rows: Sequence[Row]) -> str:
         return "no rows"
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in group_by_outcome(rows).items())
     sweeps = ", ".join(distinct(rows, "sweep"))
-    return f"{clean(sweeps)}: {len(rows)} row{'s' if len(rows) > 1 else ''} ({outcomes})".removeprefix(": ")
+    return f"{clean(sweeps)}: {counted(len(rows), 'row')} ({outcomes})".removeprefix(": ")
 
 
 def _constants(rows: Sequence[Row]) -> str:

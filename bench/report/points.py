@@ -15,6 +15,7 @@ from bench.report.people import axis_names, clean, distinct
 from bench.report.problem import numbers_of
 from bench.sweep.names import IN_EVERY_NAME, cut, value_words
 from bench.sweep.names import name_of as name_of
+from bench.units import counted, listed
 
 _LONGEST_LABEL = 48
 """A label is cut beyond this [characters]."""
@@ -123,17 +124,13 @@ def facts_of(rows: Sequence[Row]) -> list[str]:
     machine = distinct(drawn, "gpu_name") or distinct(drawn, "cpu_model") or distinct(drawn, "device")
     dates = sorted({str(value)[:10] for value in distinct(drawn, "started_utc")})
     facts = [
-        cut(_few(distinct(drawn, "model")), 60),
+        cut(listed(list(map(str, distinct(drawn, "model"))), 3), 60),
         f"global batch {batches} sequences of up to {lengths} tokens" if batches else "",
-        _few(machine),
-        f"{ranks[0]} rank{'' if ranks == [1] else 's'}" if len(ranks) == 1 else "",
-        f"{len(drawn)} launch{'' if len(drawn) == 1 else 'es'}",
+        listed(list(map(str, machine)), 3),
+        counted(ranks[0], "rank") if len(ranks) == 1 else "",
+        counted(len(drawn), "launch"),
         " ".join(["torch", *distinct(drawn, "torch_version")]) if distinct(drawn, "torch_version") else "",
-        _few(distinct(drawn, "hostname")),
+        listed(list(map(str, distinct(drawn, "hostname"))), 3),
         " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "",
     ]
     return [clean(fact) for fact in facts if fact]
-
-
-def _few(values: Sequence[Any]) -> str:
-    return ", ".join(str(value) for value in values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")

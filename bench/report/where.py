@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.errors import BenchError
 from bench.record.columns import COLUMN_BY_NAME
+from bench.units import listed
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
@@ -101,11 +102,9 @@ def _few_values(values: Iterable[Any]) -> str:
     known = sorted((value for value in distinct if value is not None), key=lambda value: (str(type(value)), value))
     words = [str(value).lower() if isinstance(value, bool) else str(value) for value in known]
     words += ["null"] * (None in distinct)
-    if len(words) <= _MOST_VALUES:
-        return ", ".join(words) or "null"
-    if not isinstance(known[0], str):
+    if len(words) > _MOST_VALUES and not isinstance(known[0], str):
         return f"from {known[0]} to {known[-1]}"
-    return f"{', '.join(words[:_MOST_VALUES])} and {len(words) - _MOST_VALUES} more"
+    return listed(words, _MOST_VALUES) or "null"
 
 
 def _nearest(name: str) -> list[str]:
