@@ -156,7 +156,7 @@ def _interval(verdict: SpeedVerdict | None) -> str:
 def _to_settle(verdict: SpeedVerdict | None) -> str:
     if verdict is None or verdict.word != "unclear":
         return "-"
-    if verdict.note:
+    if verdict.interval is None:
         return f">= {verdict.rounds_needed}"
     return "-" if verdict.rounds_needed is None else f"{verdict.rounds_needed:,}"
 

@@ -87,8 +87,8 @@ def _table(comparison: ReferenceComparison) -> PeopleTable:
 
 def _title(comparison: ReferenceComparison) -> str:
     host = comparison.here.get("hostname") or "this machine"
-    sure = _interval(comparison.ratio_low, comparison.ratio_high)
-    interval = "" if sure == "-" else f" ({sure})"
+    low, high = comparison.ratio_low, comparison.ratio_high
+    interval = "" if low is None or high is None else f" ({_interval(low, high)})"
     verdict = {
         "slow": "SLOW for this hardware",
         "normal": "normal for this hardware",

@@ -11,7 +11,8 @@ from bench.decide.law import mean_update_s
 from bench.record.columns import COLUMNS
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.machines import machine_key
-from bench.report.points import Row, name_with
+from bench.report.points import Row
+from bench.sweep.names import clean, value_words
 
 HIDDEN_SHARE = 0.05
 """Communication below this share of an update counts as hidden."""
@@ -98,7 +99,7 @@ def _curve(best: dict[int, Configuration]) -> ScalingCurve:
     )
     row = points[0].configuration.row
     extra = [name for name in points[0].configuration.extra_axes if name not in _NOT_OF_A_CURVE]
-    return ScalingCurve(name_with(row, extra, micro_batch_size="any", accumulation_steps="any"), points)
+    return ScalingCurve(", ".join([clean(str(row.get("amp_mode") or "?")), *value_words(row, extra)]), points)
 
 
 def exposed_communication(rows: Sequence[Row]) -> list[Exposed]:

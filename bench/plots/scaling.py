@@ -105,7 +105,7 @@ def _draw_curves(axes: Axes, curves: Sequence[ScalingCurve]) -> None:
             markersize=7.5,
             markeredgecolor="white",
             zorder=4,
-            label=curve.name.replace(" any x any", ""),
+            label=curve.name,
         )
     for point in curves[0].points[1:-1]:
         _write_efficiency(axes, point, (-6, 7), "right")
