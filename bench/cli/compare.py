@@ -120,7 +120,7 @@ def compare(
         paths = [Path(argument) for argument in arguments]
         ctx.exit(hold_against_reference(paths, where, name, format, fail_on, force))
     from bench.decide.compare import compare as compare_rows
-    from bench.decide.compare_words import render_comparison
+    from bench.decide.compare_output import render_comparison
     from bench.decide.loss_curves import load_curves
     from bench.report.launches import load_launches
 

@@ -41,7 +41,7 @@ def hold_against_reference(
         force: Compare also what another version of the method measured.
     """
     from bench.decide.reference import compare_with_reference
-    from bench.decide.reference_words import render_reference
+    from bench.decide.reference_output import render_reference
     from bench.report.launches import load_launches
 
     comparison = compare_with_reference(load_launches(paths, where), name, force)

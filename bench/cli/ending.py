@@ -20,7 +20,7 @@ def show_end(folder: Path, draw: bool, recommend: bool = False, found: Sequence[
     if found:
         click.echo("\n" + "\n".join(found))
     if recommend:
-        from bench.decide.recommend_lines import recommendation_lines
+        from bench.decide.recommend_summary import recommendation_lines
 
         click.echo("\n" + "\n".join(recommendation_lines(table)))
         click.echo(f"more: bench recommend {folder}")

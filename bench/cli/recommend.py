@@ -111,7 +111,7 @@ def recommend(
     """
     from bench.decide.recommend import Question
     from bench.decide.recommend import recommend as choose
-    from bench.decide.recommend_words import recommendation_json, recommendation_text
+    from bench.decide.recommend_output import recommendation_json, recommendation_text
     from bench.report.launches import load_launches
 
     question = Question(global_batch_size, gpus, run_tokens, price_per_gpu_hour, headroom, accept_unproven)

@@ -93,7 +93,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Law:
+class TwoPointLaw:
     """Hold the law fitted to launches that differ in nothing but the accumulation count."""
 
     row: Row
@@ -133,7 +133,7 @@ class Law:
         return f"update = {format_seconds(self.update_s)} + A x {format_seconds(self.micro_s)}{peak}"
 
 
-def fit_laws(rows: Sequence[Row]) -> list[Law]:
+def fit_laws(rows: Sequence[Row]) -> list[TwoPointLaw]:
     """Fit one law to each group of rows that differ only in accumulation count and so in global batch.
 
     Groups with fewer than two counts have none. Rows that are not ok, or lack a duration, are left out.
@@ -164,7 +164,7 @@ def _group(row: Row) -> tuple[Any, ...]:
     return (*(row.get(name) for name in names), row.get("threads_per_rank"), machine_key(row))
 
 
-def _fit(group: Sequence[Row]) -> Law:
+def _fit(group: Sequence[Row]) -> TwoPointLaw:
     """Fit by weighted least squares: launches spread in proportion to their duration, so weights are 1 / t^2."""
     counts = np.array([row["accumulation_steps"] for row in group], dtype=np.float64)
     seconds = np.array([mean_update_s(row) for row in group], dtype=np.float64)
@@ -177,7 +177,7 @@ def _fit(group: Sequence[Row]) -> Law:
     later = [row["peak_allocated_bytes"] for row in group if row["accumulation_steps"] >= 2]
     first, later = [p for p in first if p is not None], [p for p in later if p is not None]
     failures = [*_time_failures(counts, residuals, solution), *_memory_failures(later)]
-    return Law(
+    return TwoPointLaw(
         row=group[0],
         steps=tuple(sorted({int(count) for count in counts})),
         update_s=float(solution[0]),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bench.decide.eligible import reasons_out, unlike_words
-from bench.decide.law import Law, fit_laws
+from bench.decide.law import TwoPointLaw, fit_laws
 from bench.decide.question import Question
 from bench.report.configurations import Configuration
 from bench.report.points import Row, name_with
@@ -38,7 +38,7 @@ def predicted_lines(rows: Sequence[Row], configurations: Sequence[Configuration]
     return ["Predicted by the two-point law, not measured; measure before you rely on it:", *best]
 
 
-def _line(law: Law, extra: Sequence[str], question: Question) -> tuple[bool, float, str] | None:
+def _line(law: TwoPointLaw, extra: Sequence[str], question: Question) -> tuple[bool, float, str] | None:
     """Predict by one law: whether it fails, tokens/s with the sign turned to sort by, and the line; null for none."""
     row, asked = law.row, question.global_batch_size or 0
     sequences = (row.get("micro_batch_size") or 0) * (row.get("world_size") or 0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.decide.rounds import LEAST_ROUNDS, Rate, RoundFit
-from bench.decide.verdicts import SpeedVerdict, judge_fit
+from bench.decide.verdicts import SpeedVerdict, judge_against
 from bench.report.configurations import Configuration
 from bench.units import between, counted, format_bytes, percent
 
@@ -47,7 +47,7 @@ def rank(running: Sequence[Configuration]) -> tuple[Configuration, list[Other], 
     fit = RoundFit(speeds)
     order = sorted(range(len(contenders)), key=lambda place: -fit.log_speeds[place])
     chosen = _choose(contenders, fit, order)
-    choice, verdicts = contenders[chosen], judge_fit(fit, speeds, chosen)
+    choice, verdicts = contenders[chosen], judge_against(fit, speeds, chosen)
     others = []
     for place in (place for place in order if place != chosen):
         one, verdict = contenders[place], verdicts[place]
@@ -72,7 +72,7 @@ def _choose(contenders: Sequence[Configuration], fit: RoundFit, order: Sequence[
         fastest = next((place for place in sure if fit.log_ratio(fastest, place) >= least), fastest)
     if contenders[fastest].peak_bytes is None:
         return fastest
-    verdicts = judge_fit(fit, speeds, fastest)
+    verdicts = judge_against(fit, speeds, fastest)
     rounds = min(len(speeds[fastest]), LEAST_ROUNDS)
     ties = [
         place

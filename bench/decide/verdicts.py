@@ -53,10 +53,10 @@ def judge_speeds(baseline: Speeds, candidates: Sequence[Speeds]) -> list[SpeedVe
         candidates: The same of each candidate, at least one each.
     """
     speeds = [baseline, *candidates]
-    return judge_fit(RoundFit(speeds), speeds, 0)[1:]
+    return judge_against(RoundFit(speeds), speeds, 0)[1:]
 
 
-def judge_fit(fit: RoundFit, speeds: Sequence[Speeds], baseline: int) -> list[SpeedVerdict]:
+def judge_against(fit: RoundFit, speeds: Sequence[Speeds], baseline: int) -> list[SpeedVerdict]:
     """Judge every configuration of a fit against one of them, in order; the baseline's own place says it is equal."""
     from bench.statistics.verdict import judge
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from bench.decide.recommend import Recommendation
 from bench.page.document import safe
-from bench.report.people import clean, distinct
 from bench.report.points import Row, facts_of
+from bench.report.text_table import distinct
+from bench.sweep.names import clean
 from bench.units import counted, format_bytes, format_rate, hours_text, listed, short_number, tokens_text
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from bench.decide.question import Question
 from bench.decide.recommend import Recommendation, recommend
-from bench.decide.recommend_lines import lines_by_problem
+from bench.decide.recommend_summary import lines_by_problem
 from bench.errors import BenchError
 from bench.page.answer import answer, title
 from bench.page.chart import chart_script, chart_spec

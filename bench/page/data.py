@@ -11,9 +11,9 @@ from bench.decide.recommend import Recommendation
 from bench.page.chart import ChartPoint
 from bench.record.columns import COLUMNS
 from bench.report.configurations import Configuration
-from bench.report.people import clean
 from bench.report.points import Row
 from bench.report.problem import numbers_of
+from bench.sweep.names import clean
 from bench.units import format_bytes, format_seconds, listed, short_number
 
 _NOT_SHOWN = ("config_json", "environment_json", "schema_version")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from bench.report.people import clean
 from bench.report.table import finite
+from bench.sweep.names import clean
 
 
 def document(title: str, body: Sequence[str], data: dict[str, Any], script: str | None) -> str:

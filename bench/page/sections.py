@@ -13,8 +13,8 @@ from bench.decide.reproduce import sweep_file_lines, torchrun_lines
 from bench.page.document import safe
 from bench.page.figures import MOST_LAUNCHES_DRAWN
 from bench.report.configurations import Configuration
-from bench.report.people import clean
 from bench.report.points import Row, extra_axes, name_with
+from bench.sweep.names import clean
 from bench.units import listed
 
 _MOST_LAWS = 12

@@ -10,7 +10,7 @@ from bench.plots.axes import set_axes
 from bench.plots.captions import finding, footnotes, second_finding
 from bench.plots.figure import NothingToDraw, framed
 from bench.plots.marks import draw_frontier, draw_legend, draw_mode, draw_wall
-from bench.plots.names import draw_names
+from bench.plots.point_names import draw_names
 from bench.plots.style import MODE_COLORS
 from bench.report.frontier import pareto_frontier
 from bench.report.points import Point, Row, points_of

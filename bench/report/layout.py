@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from bench.report.people import PeopleColumn, PeopleTable
+from bench.report.text_table import TextColumn, TextTable
 
 _GAP = "  "
 _LEAST_TEXT_WIDTH = 10
@@ -16,7 +16,7 @@ _LEAST_REASON_WIDTH = 20
 """A reason with less room than this beside its row stands below it [characters]."""
 
 
-def layout(table: PeopleTable, width: int) -> list[tuple[str, str]]:
+def layout(table: TextTable, width: int) -> list[tuple[str, str]]:
     """Return (kind, text) lines, at most `width` wide where that can be done.
 
     Kinds: title, note, header, ok, not_ok, blank. Headings break at spaces; where that is not enough the columns
@@ -36,7 +36,7 @@ def layout(table: PeopleTable, width: int) -> list[tuple[str, str]]:
     return [(kind, text.rstrip()) for kind, text in lines]
 
 
-def _natural(column: PeopleColumn) -> int:
+def _natural(column: TextColumn) -> int:
     """Give the width that fits every cell, and the heading in two lines."""
     heading = max(map(cell_len, column.header.split()), default=1)
     while len(textwrap.wrap(column.header, heading)) > 2:
@@ -48,11 +48,11 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(_GAP) * max(0, len(widths) - 1)
 
 
-def _fitting(columns: Sequence[PeopleColumn], width: int) -> tuple[list[PeopleColumn], list[str]]:
+def _fitting(columns: Sequence[TextColumn], width: int) -> tuple[list[TextColumn], list[str]]:
     """Leave out what there is no room for: results of second rank before texts are cut, axes only after."""
     kept, dropped = list(columns), []
 
-    def drop_while_too_wide(keep: int, widths_of: Callable[[Sequence[PeopleColumn]], Sequence[int]]) -> None:
+    def drop_while_too_wide(keep: int, widths_of: Callable[[Sequence[TextColumn]], Sequence[int]]) -> None:
         while _total(widths_of(kept)) > width and (loose := [column for column in kept if column.keep < keep]):
             least = min(reversed(loose), key=lambda column: column.keep)
             kept.remove(least)
@@ -63,7 +63,7 @@ def _fitting(columns: Sequence[PeopleColumn], width: int) -> tuple[list[PeopleCo
     return kept, dropped
 
 
-def _shrunk(columns: Sequence[PeopleColumn], width: int) -> list[int]:
+def _shrunk(columns: Sequence[TextColumn], width: int) -> list[int]:
     widths = [_natural(column) for column in columns]
     while _total(widths) > width:
         texts = [i for i, column in enumerate(columns) if not column.is_number and widths[i] > _LEAST_TEXT_WIDTH]
@@ -73,7 +73,7 @@ def _shrunk(columns: Sequence[PeopleColumn], width: int) -> list[int]:
     return widths
 
 
-def _header(columns: Sequence[PeopleColumn], widths: Sequence[int]) -> list[tuple[str, str]]:
+def _header(columns: Sequence[TextColumn], widths: Sequence[int]) -> list[tuple[str, str]]:
     stacks = [textwrap.wrap(column.header, width) or [""] for column, width in zip(columns, widths, strict=True)]
     height = max(map(len, stacks))
     stacks = [[""] * (height - len(stack)) + stack for stack in stacks]
@@ -85,7 +85,7 @@ def _header(columns: Sequence[PeopleColumn], widths: Sequence[int]) -> list[tupl
 
 
 def _row(
-    columns: Sequence[PeopleColumn], widths: Sequence[int], index: int, reason: str | None, width: int
+    columns: Sequence[TextColumn], widths: Sequence[int], index: int, reason: str | None, width: int
 ) -> list[tuple[str, str]]:
     shown = len(columns)
     if reason is not None:
@@ -105,7 +105,7 @@ def _wrapped(text: str, indent: str, width: int) -> list[str]:
     return textwrap.wrap(text, width - 2, initial_indent=indent, subsequent_indent=indent) or [indent]
 
 
-def _fit(column: PeopleColumn, cell: str, width: int) -> str:
+def _fit(column: TextColumn, cell: str, width: int) -> str:
     size = cell_len(cell)
     if size > width:
         return set_cell_size(cell, width - 1) + "~"

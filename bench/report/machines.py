@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.report.launch_rows import Row, column_of
-from bench.report.people import clean
+from bench.sweep.names import clean
 
 SOFTWARE = ("torch_version", "cuda_version", "cudnn_version", "nccl_version", "driver_version", "measurement_version")
 _GPU, _CPU = ("device", "gpu_name"), ("device", "cpu_model", "cpu_count")

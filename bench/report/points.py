@@ -11,9 +11,9 @@ from typing import Any
 from bench.report.cut_apart import cut_apart
 from bench.report.launch_rows import Row as Row
 from bench.report.machines import machine_keys
-from bench.report.people import axis_names, clean, distinct
 from bench.report.problem import numbers_of
-from bench.sweep.names import IN_EVERY_NAME, cut, value_words
+from bench.report.text_table import axis_names, distinct
+from bench.sweep.names import IN_EVERY_NAME, clean, cut, value_words
 from bench.sweep.names import name_of as name_of
 from bench.units import counted, listed
 

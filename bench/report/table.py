@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from bench.report.launch_rows import LaunchRows
 from bench.report.layout import layout
-from bench.report.people import PeopleTable, chosen_table, people_table
 from bench.report.select import rows_of
+from bench.report.text_table import TextTable, chosen_table, default_table
 from bench.report.where import require_columns
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def render(
         return render_rows(rows_of(frame), names, format)
     # People read few of the columns, so only those become Python values.
     rows = LaunchRows.of_table(frame) if isinstance(frame, pa.Table) else rows_of(frame)
-    return render_people(chosen_table(rows, columns) if columns else people_table(rows), format, width, color)
+    return render_text(chosen_table(rows, columns) if columns else default_table(rows), format, width, color)
 
 
 def render_rows(
@@ -81,8 +81,8 @@ def json_text(document: Mapping[str, Any]) -> str:
     return json.dumps(finite({"format": JSON_FORMAT, **document}), allow_nan=False, ensure_ascii=False, indent=1) + "\n"
 
 
-def render_people(
-    table: PeopleTable,
+def render_text(
+    table: TextTable,
     format: Literal["table", "markdown", "latex"],  # noqa: A002 - as in render
     width: int = WIDEST,
     color: bool = False,
@@ -115,7 +115,7 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _text(table: PeopleTable, width: int, color: bool) -> str:
+def _text(table: TextTable, width: int, color: bool) -> str:
     lines = layout(table, width)
     if not color:
         return "".join(text + "\n" for _, text in lines)
@@ -124,7 +124,7 @@ def _text(table: PeopleTable, width: int, color: bool) -> str:
     return "".join(Style.parse(_STYLES.get(kind, "none")).render(text) + "\n" for kind, text in lines)
 
 
-def _document(table: PeopleTable, format: Literal["markdown", "latex"]) -> str:  # noqa: A002 - as in render
+def _document(table: TextTable, format: Literal["markdown", "latex"]) -> str:  # noqa: A002 - as in render
     """Write Markdown or LaTeX by way of pandas; a row that is not ok has its reason in its first number's cell."""
     import pandas as pd
 

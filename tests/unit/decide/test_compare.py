@@ -6,7 +6,7 @@ import math
 import pytest
 
 from bench.decide.compare import compare
-from bench.decide.compare_words import COMPARE_COLUMNS, render_comparison
+from bench.decide.compare_output import COMPARE_COLUMNS, render_comparison
 from bench.decide.loss_curves import load_curves
 from bench.errors import BenchError
 from tests.planted import config, launches, losses, store

@@ -8,8 +8,8 @@ import pytest
 
 from bench.decide.compare import compare
 from bench.decide.recommend import Question, recommend
-from bench.decide.recommend_lines import recommendation_lines
-from bench.decide.recommend_words import recommendation_json, recommendation_text
+from bench.decide.recommend_output import recommendation_json, recommendation_text
+from bench.decide.recommend_summary import recommendation_lines
 from bench.errors import BenchError
 from bench.record.parquet_file import table_of_rows
 from bench.record.schema import schema

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.decide.reference import compare_with_reference
-from bench.decide.reference_words import REFERENCE_COLUMNS, render_reference
+from bench.decide.reference_output import REFERENCE_COLUMNS, render_reference
 from bench.decide.references import find_reference, reference_folders
 from bench.errors import BenchError
 from bench.report.launches import load_launches

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.decide.recommend import Question, recommend
-from bench.decide.recommend_words import recommendation_json
+from bench.decide.recommend_output import recommendation_json
 from bench.errors import BenchError
 from bench.record.parquet_file import table_of_rows
 from bench.record.schema import schema

@@ -10,9 +10,9 @@ from typing import Any
 from bench.decide.ranking import Other
 from bench.decide.recommend import Recommendation
 from bench.decide.reproduce import is_foreign, measure_of, sweep_file_lines, torchrun_lines
-from bench.report.people import clean
 from bench.report.points import Row
 from bench.report.table import json_text
+from bench.sweep.names import clean
 from bench.units import (
     counted,
     format_bytes,

@@ -11,8 +11,8 @@ from bench.decide.recommend import Question, Recommendation, recommend
 from bench.errors import BenchError
 from bench.report.launch_rows import Row
 from bench.report.launches import launches_of
-from bench.report.people import clean
 from bench.report.problem import problem_columns, problems_of
+from bench.sweep.names import clean
 from bench.units import counted, format_bytes, format_rate, hours_text, listed, short_number, tokens_text
 
 _MOST_PROBLEMS = 6

@@ -9,8 +9,9 @@ from bench.decide.compare import Compared, Comparison
 from bench.decide.loss_curves import CurveVerdict
 from bench.decide.pair_statistics import HALF_WIDTHS, LEAST_SIGN_FLIP_ROUNDS, PairStatistics
 from bench.decide.verdicts import SpeedVerdict
-from bench.report.people import PeopleColumn, PeopleTable, clean
-from bench.report.table import WIDEST, Format, render_people, render_rows
+from bench.report.table import WIDEST, Format, render_rows, render_text
+from bench.report.text_table import TextColumn, TextTable
+from bench.sweep.names import clean
 from bench.units import between, counted, format_bytes, format_count, format_rate, percent, signed
 
 _SETTINGS = (
@@ -42,10 +43,10 @@ def render_comparison(
         rows = [_base_row(comparison), *(_row(comparison, one) for one in comparison.candidates)]
         head = {"forced": comparison.is_forced}
         return render_rows(rows, COMPARE_COLUMNS, format, head)
-    return render_people(_table(comparison), format, width, color)
+    return render_text(_table(comparison), format, width, color)
 
 
-def _table(comparison: Comparison) -> PeopleTable:
+def _table(comparison: Comparison) -> TextTable:
     base, ones = comparison.baseline, comparison.candidates
     rounds = len(base.speeds)
     title = f"baseline: {clean(base.name)}"
@@ -58,25 +59,25 @@ def _table(comparison: Comparison) -> PeopleTable:
     if comparison.is_forced:
         facts = f"FORCED: some candidates are unlike the baseline, see the notes. {facts}"
     columns = (
-        PeopleColumn("candidate: micro x accum", tuple(clean(one.candidate.name) for one in ones), is_number=False),
-        PeopleColumn("verdict", tuple(one.verdict.word if one.verdict else "-" for one in ones), is_number=False),
-        PeopleColumn("speed", tuple(_change(one.verdict) for one in ones), is_number=True),
-        PeopleColumn("95 % interval", tuple(_interval(one.verdict) for one in ones), is_number=True, keep=8),
-        PeopleColumn("rounds", tuple(str(one.verdict.rounds) if one.verdict else "-" for one in ones), True, keep=3),
-        PeopleColumn("to settle", tuple(_to_settle(one.verdict) for one in ones), is_number=True, keep=7),
-        PeopleColumn("peak B", tuple(signed(one.peak_change_bytes) for one in ones), is_number=True, keep=6),
-        PeopleColumn("peak", tuple(_peak_change(comparison, one) for one in ones), is_number=True, keep=8),
-        PeopleColumn("loss curve", tuple(_loss(one.loss) for one in ones), is_number=False, keep=5),
+        TextColumn("candidate: micro x accum", tuple(clean(one.candidate.name) for one in ones), is_number=False),
+        TextColumn("verdict", tuple(one.verdict.word if one.verdict else "-" for one in ones), is_number=False),
+        TextColumn("speed", tuple(_change(one.verdict) for one in ones), is_number=True),
+        TextColumn("95 % interval", tuple(_interval(one.verdict) for one in ones), is_number=True, keep=8),
+        TextColumn("rounds", tuple(str(one.verdict.rounds) if one.verdict else "-" for one in ones), True, keep=3),
+        TextColumn("to settle", tuple(_to_settle(one.verdict) for one in ones), is_number=True, keep=7),
+        TextColumn("peak B", tuple(signed(one.peak_change_bytes) for one in ones), is_number=True, keep=6),
+        TextColumn("peak", tuple(_peak_change(comparison, one) for one in ones), is_number=True, keep=8),
+        TextColumn("loss curve", tuple(_loss(one.loss) for one in ones), is_number=False, keep=5),
         *_statistics_columns(ones),
     )
-    return PeopleTable(title, facts, columns, tuple(_reason(one) for one in ones), tuple(_notes(comparison)))
+    return TextTable(title, facts, columns, tuple(_reason(one) for one in ones), tuple(_notes(comparison)))
 
 
-def _statistics_columns(ones: Sequence[Compared]) -> Iterator[PeopleColumn]:
+def _statistics_columns(ones: Sequence[Compared]) -> Iterator[TextColumn]:
     """Show what else the rounds tell of each pair, where they are enough to tell it."""
     if _has_sign_flips(ones):
         flips = tuple("-" if one.statistics is None else f"{one.statistics.sign_flip_p:.2g}" for one in ones)
-        yield PeopleColumn("sign-flip p", flips, is_number=True, keep=4)
+        yield TextColumn("sign-flip p", flips, is_number=True, keep=4)
 
 
 def _what_more_rounds_give(known: Sequence[PairStatistics], rounds: int) -> str:

@@ -6,9 +6,10 @@ from typing import Any
 
 from bench.decide.reference import NORMAL_RANGE, ReferenceComparison, Shared
 from bench.report.configurations import Configuration
-from bench.report.people import PeopleColumn, PeopleTable, clean
 from bench.report.points import Row
-from bench.report.table import WIDEST, Format, render_people, render_rows
+from bench.report.table import WIDEST, Format, render_rows, render_text
+from bench.report.text_table import TextColumn, TextTable
+from bench.sweep.names import clean
 from bench.units import counted, short_number, signed
 
 _SETTINGS = (
@@ -41,7 +42,7 @@ def render_reference(
     if format == "csv" or format == "json":
         rows = [*map(_row, comparison.shared), *map(_lost_row, comparison.lost)]
         return render_rows(rows, REFERENCE_COLUMNS, format, _head(comparison))
-    return render_people(_table(comparison), format, width, color)
+    return render_text(_table(comparison), format, width, color)
 
 
 def _head(comparison: ReferenceComparison) -> dict[str, Any]:
@@ -64,25 +65,21 @@ def _head(comparison: ReferenceComparison) -> dict[str, Any]:
     }
 
 
-def _table(comparison: ReferenceComparison) -> PeopleTable:
+def _table(comparison: ReferenceComparison) -> TextTable:
     ones = comparison.shared
     names = [one.here.name for one in ones] + [one.name for one in comparison.lost]
     none = ("-",) * len(comparison.lost)
     columns = (
-        PeopleColumn("micro x accum", tuple(map(clean, names)), is_number=False),
-        PeopleColumn("here tokens/s", (*(short_number(one.here.speed) for one in ones), *none), is_number=True),
-        PeopleColumn("reference tokens/s", (*(short_number(one.there.speed) for one in ones), *none), is_number=True),
-        PeopleColumn("ratio", (*(f"{one.ratio:.2f}" for one in ones), *none), is_number=True),
-        PeopleColumn(
-            "95 % interval", (*(_interval(one.ratio_low, one.ratio_high) for one in ones), *none), True, keep=8
-        ),
-        PeopleColumn("rounds", (*(_rounds(one) for one in ones), *none), is_number=True, keep=3),
-        PeopleColumn("peak B", (*(signed(one.peak_change_bytes) for one in ones), *none), is_number=True, keep=6),
+        TextColumn("micro x accum", tuple(map(clean, names)), is_number=False),
+        TextColumn("here tokens/s", (*(short_number(one.here.speed) for one in ones), *none), is_number=True),
+        TextColumn("reference tokens/s", (*(short_number(one.there.speed) for one in ones), *none), is_number=True),
+        TextColumn("ratio", (*(f"{one.ratio:.2f}" for one in ones), *none), is_number=True),
+        TextColumn("95 % interval", (*(_interval(one.ratio_low, one.ratio_high) for one in ones), *none), True, keep=8),
+        TextColumn("rounds", (*(_rounds(one) for one in ones), *none), is_number=True, keep=3),
+        TextColumn("peak B", (*(signed(one.peak_change_bytes) for one in ones), *none), is_number=True, keep=6),
     )
     reasons = (*(None for _ in ones), *(clean(str(_why_lost(one))) for one in comparison.lost))
-    return PeopleTable(
-        clean(_title(comparison)), clean(_facts(comparison)), columns, reasons, tuple(_notes(comparison))
-    )
+    return TextTable(clean(_title(comparison)), clean(_facts(comparison)), columns, reasons, tuple(_notes(comparison)))
 
 
 def _title(comparison: ReferenceComparison) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 from bench.record.columns import COLUMN_BY_NAME, COLUMNS
 from bench.report.launch_rows import Row, distinct_of
 from bench.report.select import group_by_outcome
-from bench.sweep.names import NULL_MEANS
-from bench.sweep.names import clean as clean
+from bench.sweep.names import NULL_MEANS, clean
 from bench.units import byte_unit, counted
 
 _SHORT = {
@@ -38,7 +37,7 @@ _CAPTION = (
 
 
 @dataclass(frozen=True)
-class PeopleColumn:
+class TextColumn:
     """Hold one column as people see it."""
 
     header: str
@@ -52,14 +51,14 @@ class PeopleColumn:
 
 
 @dataclass(frozen=True)
-class PeopleTable:
+class TextTable:
     """Hold a whole table as people see it, before it is laid out."""
 
     title: str
     """What the rows are, and how they ended."""
     constants: str
     """What all rows share."""
-    columns: tuple[PeopleColumn, ...]
+    columns: tuple[TextColumn, ...]
     """Columns from left to right."""
     reasons: tuple[str | None, ...]
     """Per row: what to show instead of numbers; None to show the numbers."""
@@ -67,10 +66,10 @@ class PeopleTable:
     """What the headings mean."""
 
 
-def people_table(rows: Sequence[Row]) -> PeopleTable:
+def default_table(rows: Sequence[Row]) -> TextTable:
     """Phrase the default table: axes that vary, throughput, memory, updates and loss; others' reason instead."""
     columns = [axis_column(rows, name) for name in axis_names(rows)]
-    columns.append(PeopleColumn("micro x accum", _cuts(rows), is_number=False))
+    columns.append(TextColumn("micro x accum", _cuts(rows), is_number=False))
     if len(distinct(rows, "round")) > 1:
         columns.append(axis_column(rows, "round"))
     ok = [row if row["outcome"] == "ok" else {} for row in rows]
@@ -83,8 +82,8 @@ def people_table(rows: Sequence[Row]) -> PeopleTable:
     ]
     if any(row.get("flags") for row in ok):
         flags = tuple(clean(", ".join(row.get("flags") or [])) for row in ok)
-        columns.append(PeopleColumn("flags", flags, is_number=False, keep=3))
-    return PeopleTable(
+        columns.append(TextColumn("flags", flags, is_number=False, keep=3))
+    return TextTable(
         title=_title(rows),
         constants=_constants(rows),
         columns=tuple(columns),
@@ -93,10 +92,10 @@ def people_table(rows: Sequence[Row]) -> PeopleTable:
     )
 
 
-def chosen_table(rows: Sequence[Row], names: Sequence[str]) -> PeopleTable:
+def chosen_table(rows: Sequence[Row], names: Sequence[str]) -> TextTable:
     """Phrase exactly the columns asked for, whatever the outcome."""
     columns = tuple(value_column(rows, name, name) for name in names)
-    return PeopleTable(_title(rows), "", columns, (None,) * len(rows), ())
+    return TextTable(_title(rows), "", columns, (None,) * len(rows), ())
 
 
 def axis_names(rows: Sequence[Row]) -> list[str]:
@@ -129,7 +128,7 @@ def distinct(rows: Sequence[Row], name: str) -> list[Any]:
     return list(dict.fromkeys(row[name] for row in rows if row.get(name) is not None))
 
 
-def axis_column(rows: Sequence[Row], name: str) -> PeopleColumn:
+def axis_column(rows: Sequence[Row], name: str) -> TextColumn:
     """Phrase a column that tells rows apart; its values are shortened only as far as they stay apart."""
     values = [row.get(name) for row in rows]
     cells = [_exact(value) for value in values]
@@ -140,25 +139,25 @@ def axis_column(rows: Sequence[Row], name: str) -> PeopleColumn:
     # Numbers that tell rows apart stand left of the reason, which takes the place of results only.
     header = _SHORT.get(name, name.replace("_", " "))
     keep = 8 if name in _CAPTION else 5
-    return PeopleColumn(header, _right(cells) if is_number else tuple(cells), is_number=False, keep=keep)
+    return TextColumn(header, _right(cells) if is_number else tuple(cells), is_number=False, keep=keep)
 
 
 def value_column(
     rows: Sequence[Row], name: str, header: str | None = None, keep: int = 9, decimals: int | None = None
-) -> PeopleColumn:
+) -> TextColumn:
     """Phrase a column of values: bytes in the unit that fits the largest, thousands separated."""
     column = COLUMN_BY_NAME[name]
     values = [row.get(name) for row in rows]
     header = header or _SHORT.get(name, name)
     if column.kind not in ("int64", "float64"):
-        return PeopleColumn(header, tuple(_exact(value) for value in values), is_number=False, keep=keep)
+        return TextColumn(header, tuple(_exact(value) for value in values), is_number=False, keep=keep)
     if column.unit == "byte":
         unit, size = byte_unit(max((abs(value) for value in values if value is not None), default=0))
         header, values = f"{header} {unit}", [None if value is None else value / size for value in values]
         decimals = 0 if size == 1 else decimals
     elif column.kind == "int64":
         decimals = 0
-    return PeopleColumn(header, _numbers(values, decimals), is_number=True, keep=keep)
+    return TextColumn(header, _numbers(values, decimals), is_number=True, keep=keep)
 
 
 def _exact(value: Any) -> str:
