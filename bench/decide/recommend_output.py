@@ -10,9 +10,10 @@ from typing import Any
 from bench.decide.ranking import Other
 from bench.decide.recommend import Recommendation
 from bench.decide.reproduce import is_foreign, measure_of, sweep_file_lines, torchrun_lines
+from bench.report.configurations import Configuration
 from bench.report.points import Row
 from bench.report.table import json_text
-from bench.sweep.names import clean
+from bench.sweep.names import clean, value_words
 from bench.units import (
     counted,
     format_bytes,
@@ -34,7 +35,7 @@ def recommendation_text(result: Recommendation, width: int = 100, paths: Sequenc
     """Write a recommendation for people, at most about `width` characters wide; ends with a newline."""
     width = max(60, min(width, 110))
     doubts = f", but it is {' and '.join(result.doubts)}" if result.doubts else ""
-    head = f"Run {clean(_long_name(result.choice.row, result.choice.name) + doubts)}"
+    head = f"Run {clean(_long_name(result.choice) + doubts)}"
     lines = [*textwrap.wrap(head, width, subsequent_indent="  "), ""]
     for label, text in _facts(result):
         lines += _labelled(label, clean(text), width)
@@ -80,12 +81,12 @@ def recommendation_json(result: Recommendation, paths: Sequence[Path] = ()) -> s
     )
 
 
-def _long_name(row: Row, name: str) -> str:
+def _long_name(choice: Configuration) -> str:
+    row = choice.row
     ranks = row.get("world_size")
     cut = f"micro-batch {row.get('micro_batch_size')} x {row.get('accumulation_steps')} accumulation steps"
     many = "unknown ranks" if ranks is None else counted(ranks, "rank")
-    extra = name.split(", ")[1:]
-    more = [word for word in extra if not word.endswith((" rank", " ranks"))]
+    more = value_words(row, [name for name in choice.extra_axes if name != "world_size"])
     return ", ".join([str(row.get("amp_mode")), cut, many, *more])
 
 

@@ -261,6 +261,13 @@ def test_a_configuration_that_is_not_the_rows_gives_no_sweep_file(text):
     assert json.loads(recommendation_json(result))["sweep_file"] is None
 
 
+def test_the_first_line_names_the_threads_where_they_were_an_axis():
+    """All that tells the choice apart stands in it; the ranks once."""
+    rows = launches([config(1000 * threads, cpu_threads_per_rank=threads) for threads in (1, 2)])
+    first = " ".join(recommendation_text(choose(rows), 110).split("\n\n")[0].split())
+    assert "accumulation steps, 1 rank, 2 threads per rank, but" in first
+
+
 def test_unlike_machines_are_refused():
     """Speeds of two machines do not compare."""
     rows = launches([config(1000), config(2000, micro_batch_size=4, cpu_model="Another CPU")])
