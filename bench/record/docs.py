@@ -12,16 +12,16 @@ _HEAD = f"""# Columns
 
 <!-- Generated from bench/record/columns/ by `python -m bench.record.docs > docs/columns.md`. Do not edit. -->
 
-Schema version {SCHEMA_VERSION}. Every column may be null, which means that the value does not exist or was not
-measured; no 0 or -1 stands for it. Values are in base units: bytes, seconds, tokens. "Across ranks" says how the
-values of a launch's ranks become one.
+Schema version {SCHEMA_VERSION}. Every column may be null: the value does not exist or was not measured. 0 and -1 never
+mean that. Values are in base units: bytes, seconds, tokens. "Across ranks" says how the values of a launch's ranks
+become one. The [glossary](glossary.md) explains words such as *timed part* and *worst rank*.
 
-A float that was measured and is not finite (a loss that diverged) is stored as it is, so that it is not mistaken for
-a missing one; CSV and JSON, which cannot tell it, leave it out, and the columns `outcome` and `reason` say why.
+A measured float that is not finite (a loss that diverged) is stored as it is, so that it is not mistaken for a missing
+one. CSV and JSON cannot express it and leave it out; the columns `outcome` and `reason` then say why.
 
-Two tables are stored beside each other. `results.parquet` has one row per launch, the last attempt of each trial and
-round, with key (`trial_id`, `round`, `attempt`), and one row per skipped or pruned trial. `updates.parquet` has one
-row per update of those launches.
+Two tables lie side by side. `results.parquet` has one row per launch (the last attempt of each trial and round), with
+the key (`trial_id`, `round`, `attempt`), and one row per skipped or pruned trial. `updates.parquet` has one row per
+update of those launches.
 
 ```python
 import pandas

@@ -12,11 +12,11 @@ _HEAD = f"""# Keys of a sweep file
 
 <!-- Generated from bench/sweep/fields.py by `python -m bench.sweep.docs > docs/sweep-file.md`. Do not edit. -->
 
-A sweep file is YAML. Sections nest: `base: {{optimizer: {{lr: 1.0e-3}}}}`. As an axis, in `trials` and in `when`, the
-same setting has a dotted name: `axes: {{optimizer.lr: [1.0e-3, 3.0e-4]}}`. Of `axes` and `trials` a file has one.
+A sweep file is YAML. Sections nest: `base: {{optimizer: {{lr: 1.0e-3}}}}`. In `axes`, `trials` and `when`, the same
+setting has a dotted name: `axes: {{optimizer.lr: [1.0e-3, 3.0e-4]}}`. A file has either `axes` or `trials`.
 
-`axes: {{micro_batch_size: {{max: N}}}}`, with N of 1 to {LARGEST_SEARCHED:,}, searches the largest micro-batch that
-fits among those that divide the global batch, instead of running a list of them.
+Instead of a list, `axes: {{micro_batch_size: {{max: N}}}}`, with N from 1 to {LARGEST_SEARCHED:,}, searches for the
+largest micro-batch that fits, among those that divide the global batch where that is given.
 
 `bench schema` prints the same for editors. `bench plan` shows what a file would run.
 """

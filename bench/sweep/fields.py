@@ -50,11 +50,11 @@ class ModelSpec(_Spec):
     """Name the model to train."""
 
     preset: Annotated[Preset, What(column="model")]
-    """Model, by the name of its preset."""
+    """Name of the model's preset."""
 
 
 class SyntheticSpec(_Spec):
-    """Describe a made-up corpus of random tokens with documents of unequal length."""
+    """Describe a synthetic corpus of random tokens in documents of unequal length."""
 
     documents: Count = 20_000
     """Documents in the corpus."""
@@ -63,55 +63,55 @@ class SyntheticSpec(_Spec):
     min_tokens: Count = 2
     """Length of the shortest document [tokens]."""
     max_tokens: Count | None = None
-    """Length at which longer documents are cut [tokens]; null cuts none."""
+    """Longer documents are truncated to this length [tokens]; null truncates none."""
     distribution: Literal["geometric", "lognormal"] = "geometric"
-    """Shape of the lengths: geometric above min_tokens, or lognormal with sigma 1, whose tail is longer."""
+    """Distribution of the lengths: geometric above min_tokens, or lognormal with sigma 1, whose tail is longer."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Seed of lengths and ids, apart from the trial's own."""
+    """Seed of lengths and ids; it is separate from the trial's seed."""
     vocab_size: Annotated[int, Field(ge=2, le=LARGEST)] = 257
-    """Token ids are below this number; at most the model's own vocabulary."""
+    """Token ids are below this number; at most the model's vocabulary."""
 
 
 class DataSpec(_Spec):
-    """Say what is read and how it becomes sequences. At most one source: corpus, text, tokens or synthetic."""
+    """Say what is read and how it becomes sequences. Give at most one source: corpus, text, tokens or synthetic."""
 
     corpus: Annotated[Literal["stdlib"] | None, What(column="data_source")] = None
-    """A corpus that is already on every machine: Python's standard library, as bytes. The default source."""
+    """A corpus that every machine has: Python's standard library, as bytes. The default source."""
     text: Annotated[FilePath | None, What(column="data_source")] = None
-    """Glob of text files, read as bytes, relative to the directory the command runs in."""
+    """Glob of text files, read as bytes, relative to the current directory."""
     tokens: Annotated[FilePath | None, What(column="data_source")] = None
-    """Token file of uint16 ids, relative to the directory the command runs in."""
+    """Token file of uint16 ids, relative to the current directory."""
     synthetic: Annotated[SyntheticSpec | None, What(column="data_source")] = None
-    """A made-up corpus of random tokens."""
+    """A synthetic corpus of random tokens."""
     end_of_text: Annotated[CountFromZero | None, What(null_means="one stream")] = None
-    """Id that ends each document of a token file; null means one stream without borders, for packed rows only."""
+    """Id that ends each document of a token file; null means one stream without borders, only for packed rows."""
     rows: Annotated[Literal["ragged", "padded", "packed"], What()] = "packed"
     """ragged: one document a row, padded to the longest of its micro-batch; padded: to seq_len; packed: no padding."""
     sequences_per_epoch: Annotated[Count | None, What("sequence", null_means="endless data")] = None
-    """Make the source end after so many sequences, so that an epoch's last window may be partial; null never ends."""
+    """Sequences after which an epoch ends, so that its last window may be partial; null never ends."""
     tail: Annotated[Literal["keep", "drop"], What()] = "keep"
-    """Whether an epoch's partial last window is an update like any other, or is left out."""
+    """What becomes of an epoch's partial last window: keep makes it an update like any other, drop leaves it out."""
 
 
 class OptimizerSpec(_Spec):
-    """Choose the optimizer and its numbers."""
+    """Choose the optimizer and its settings."""
 
     name: Annotated[Literal["adamw", "sgd"], What(column="optimizer")] = "adamw"
-    """Optimizer: the update rule."""
+    """Optimizer."""
     implementation: Annotated[
         Literal["default", "for_loop", "foreach", "fused"], How(column="optimizer_implementation")
     ] = "default"
-    """How torch applies the update; default lets torch choose."""
+    """Torch's implementation of the update; default lets torch choose."""
     lr: Annotated[float, Field(gt=0), What()] = 3e-4
-    """Learning rate at the top of the schedule."""
+    """Learning rate at the peak of the schedule."""
     weight_decay: Annotated[float, Field(ge=0), What()] = 0.1
-    """Decay of the weights per update, times the learning rate under adamw."""
+    """Weight decay per update; adamw multiplies it by the learning rate."""
     momentum: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, What()] = None
-    """Momentum of sgd; null means 0.0 for sgd, and is the only value for adamw."""
+    """Momentum of sgd; null means 0.0 for sgd and is the only value for adamw."""
     beta1: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, What()] = None
-    """First decay rate of adamw; null means 0.9 for adamw, and is the only value for sgd."""
+    """First decay rate of adamw; null means 0.9 for adamw and is the only value for sgd."""
     beta2: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, What()] = None
-    """Second decay rate of adamw; null means 0.95 for adamw, and is the only value for sgd."""
+    """Second decay rate of adamw; null means 0.95 for adamw and is the only value for sgd."""
 
 
 class ScheduleSpec(_Spec):
@@ -120,11 +120,11 @@ class ScheduleSpec(_Spec):
     name: Annotated[Literal["constant", "linear", "cosine"], What(column="schedule")] = "constant"
     """Shape of the learning-rate schedule after its warm-up."""
     lr_warmup_updates: Annotated[CountFromZero, What("update")] = 0
-    """Updates over which the learning rate climbs to its top [updates]."""
+    """Updates over which the learning rate rises to its peak [updates]."""
     total_updates: Annotated[Count | None, What("update", column="schedule_total_updates")] = None
-    """Updates after which linear and cosine reach zero [updates]; null for constant only."""
+    """Updates after which linear and cosine reach zero [updates]; null is for constant only."""
     unit: Annotated[Literal["update"], Constant()] = "update"
-    """What moves the schedule on: an applied update, never a micro-batch."""
+    """What advances the schedule: an applied update, never a micro-batch."""
 
 
 class TrialConfig(_Spec):
@@ -134,15 +134,15 @@ class TrialConfig(_Spec):
     """
 
     device: Annotated[Literal["auto", "cpu", "cuda"], How()] = "auto"
-    """Where to run; auto becomes cpu or cuda before the trial id is made."""
+    """Where to run; auto becomes cpu or cuda before the trial id is computed."""
     model: ModelSpec = ModelSpec(preset="gpt2-mini")
     """The model."""
     param_dtype: Annotated[Literal["fp32", "bf16", "fp16"], What()] = "fp32"
-    """Type in which weights, and so gradients and optimizer state, are stored."""
+    """Type in which weights are stored, and so gradients and optimizer state."""
     amp_mode: Annotated[Literal["fp32", "tf32", "bf16", "fp16"], How()] = "fp32"
     """fp32: no autocast, TF32 off; tf32: no autocast, TF32 on; bf16: autocast; fp16: autocast and gradient scaler."""
     world_size: Annotated[int, Field(ge=1, le=65_536), How("rank")] = 1
-    """Ranks: processes that train together, with one device each."""
+    """Ranks: processes that train together, one device each."""
     micro_batch_size: Annotated[Count, How("sequence")] = 1
     """Sequences in one forward and backward on one rank [sequences]."""
     accumulation_steps: Annotated[Count | None, How("micro-batch")] = None
@@ -150,7 +150,7 @@ class TrialConfig(_Spec):
     global_batch_size: Annotated[Count | None, What("sequence")] = None
     """Sequences per update, over all ranks [sequences]; give this or accumulation_steps."""
     seq_len: Annotated[Count, What("token")] = 128
-    """Most tokens of a sequence [tokens]."""
+    """Maximum length of a sequence [tokens]."""
     data: DataSpec = DataSpec()
     """The data."""
     optimizer: OptimizerSpec = OptimizerSpec()
@@ -158,42 +158,42 @@ class TrialConfig(_Spec):
     schedule: ScheduleSpec = ScheduleSpec()
     """The learning-rate schedule."""
     clip_norm: Annotated[Annotated[float, Field(gt=0)] | None, What(null_means="no clipping")] = 1.0
-    """Largest norm of the accumulated gradient, over all ranks; null does not clip."""
+    """Maximum norm of the accumulated gradient, over all ranks; null does not clip."""
     seed: Annotated[int, Field(ge=0, lt=2**63), What()] = 1337
     """Seed of the initial weights and of the order of the sequences."""
     activation_checkpointing: Annotated[bool, How()] = False
-    """Whether blocks forget their activations and compute them again in the backward pass."""
+    """Whether blocks drop their activations and recompute them in the backward."""
     gradient_sync: Annotated[Literal["last", "every"], How()] = "last"
-    """Whether ranks average gradients at the last micro-step of a window only, or at every one."""
+    """When ranks average their gradients: at the last micro-step of a window only, or at every one."""
     window_mode: Annotated[Literal["buffered", "streamed"], How()] = "buffered"
-    """buffered: a window waits on the host until its token count is known; streamed: it is not kept."""
+    """buffered: a window waits on the host until its tokens are counted; streamed: it runs as it is read."""
     cpu_threads_per_rank: Annotated[
         Annotated[int, Field(ge=1, le=65_536)] | None, How("thread", null_means="default threads")
     ] = None
-    """Threads torch may use in each rank; null is the machine's cores divided by world_size, at least 1."""
+    """CPU threads torch may use in each rank; null means the machine's cores divided by world_size, at least 1."""
 
 
 class MeasureSpec(_Spec):
-    """Say how long to measure, how often, and when to give up: by a preset, or for a fixed number of updates."""
+    """Say how long to measure (a preset or a fixed number of updates), how often, and when to give up."""
 
     preset: Literal["quick", "normal", "strict"] | None = None
-    """Measure until the mean is known to 2 % (quick), 0.5 % (normal) or 0.25 % (strict); normal unless updates says."""
+    """Measure until the mean is known to 2 % (quick), 0.5 % (normal) or 0.25 % (strict); default normal."""
     warmup_updates: CountFromZero | None = None
     """Fixed number of updates between the memory pass and the timed part [updates]; 3 when only updates is given."""
     updates: Count | None = None
     """Fixed number of updates of the timed part [updates]; 20 when only warmup_updates is given."""
     rounds: Annotated[int, Field(ge=1, le=1000)] = 3
-    """Passes over all trials, each in an order of its own; one launch per trial and round. 1 with a fixed length."""
+    """Passes over all trials, each in its own order, with one launch per trial. Default 1 with a fixed length."""
     order: Literal["shuffled", "alternating"] = "shuffled"
-    """Order in a round: shuffled; or alternating, that of the file and back in turn (ABBA), to compare a few trials."""
+    """Order in a round: shuffled; or alternating, as in the file and then reversed (ABBA), to compare a few trials."""
     quality_updates: CountFromZero = 20
-    """Update at which the training loss is taken for comparison; 0 takes none."""
+    """Number of the update whose training loss is compared; 0 compares none."""
     timeout_s: Annotated[float, Field(gt=0)] = 1800.0
-    """Longest a launch may take [seconds]."""
+    """Time limit of a launch [seconds]."""
     start_timeout_s: Annotated[float, Field(gt=0)] = 120.0
-    """Longest a launch may take to start [seconds]."""
+    """Time limit until the end of a launch's first update [seconds]."""
     stall_timeout_s: Annotated[float, Field(gt=0)] = 60.0
-    """Longest a started rank may show no sign of life, or 20 times its usual micro-step where longer [seconds]."""
+    """Time limit without a sign of life from a started rank, or 20 times its median micro-step if longer [seconds]."""
 
     @model_validator(mode="before")
     @classmethod
@@ -207,12 +207,12 @@ class MeasureSpec(_Spec):
 
 
 class SkipRule(_Spec):
-    """Leave out the trials that a condition selects, for a reason that is kept."""
+    """Skip the trials that a condition selects, for a reason that is kept."""
 
     when: Annotated[dict[str, Any], Field(min_length=1)]
-    """Field to value, or to a list of values; all must hold."""
+    """Settings, each with a value or a list of values; all must match."""
     reason: Annotated[str, Field(pattern=r"\S")]
-    """Why these trials are left out: shown by the commands and stored."""
+    """Why these trials are skipped; commands show it, and it is stored."""
 
 
 SEARCHED_AXIS = "micro_batch_size"
@@ -233,17 +233,17 @@ class SweepSpec(_Spec):
     """Hold a whole sweep file."""
 
     format: Literal[1]
-    """Version of the file's format."""
+    """Version of the file format."""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-    """Name of the sweep and of its folder below results/."""
+    """Name of the sweep and of its folder in results/."""
     base: TrialConfig = TrialConfig()
     """Settings that every trial starts from."""
     axes: Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], BeforeValidator(_searched_as_list)] = {}
-    """Field, such as micro_batch_size or data.rows, to the values it takes; full product, the last varies fastest."""
+    """Settings to vary, such as micro_batch_size or data.rows, and their values; full product, last varies fastest."""
     trials: list[Annotated[dict[str, Any], Field(min_length=1)]] = []
-    """Instead of axes: the trials one by one, each the settings, such as data.rows, that it has besides base."""
+    """Instead of axes: the trials one by one, each as its changes to base, such as data.rows."""
     skip: list[SkipRule] = []
-    """Trials to leave out."""
+    """Trials to skip."""
     measure: MeasureSpec = MeasureSpec()
     """How to measure."""
 

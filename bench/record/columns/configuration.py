@@ -48,23 +48,25 @@ MODEL: tuple[Column, ...] = (
     _model(
         "parameters_total",
         "int64",
-        "Parameter elements of the model, shared ones counted each time they appear.",
+        "Parameter elements of the model; shared ones count each time they appear.",
         "element",
     ),
     _model("parameters_trainable", "int64", "Unique parameter elements that receive a gradient.", "element"),
-    _model("parameters_unique", "int64", "Parameter elements, shared ones counted once.", "element"),
+    _model("parameters_unique", "int64", "Parameter elements of the model; shared ones count once.", "element"),
     _model("gradient_dtype", "string", "Type that gradients accumulate in."),
-    _model("corpus_hash", "string", "Content hash of the tokens and document borders."),
-    _model("corpus_sequences", "int64", "Sequences one epoch of the source holds.", "sequence"),
-    _model("vocab_size", "int64", "Distinct token ids the model can take.", "token"),
+    _model("corpus_hash", "string", "Hash of the tokens and document borders."),
+    _model("corpus_sequences", "int64", "Sequences in one epoch of the source.", "sequence"),
+    _model("vocab_size", "int64", "Number of token ids the model accepts.", "token"),
 )
 """Facts of the model and of the data, equal on every rank."""
 
 SWITCHES: tuple[Column, ...] = (
-    _switch("autocast_dtype", "string", "Type autocast computes in; null when autocast is off."),
+    _switch("autocast_dtype", "string", "Type that autocast computes in; null when autocast is off."),
     _switch("tf32_matmul", "bool", "Whether TF32 was allowed in matrix products; null where it has no meaning."),
     _switch("tf32_cudnn", "bool", "Whether TF32 was allowed in cuDNN; null where it has no meaning."),
-    _switch("float32_matmul_precision", "string", "torch's float32 matrix product precision: highest, high or medium."),
+    _switch(
+        "float32_matmul_precision", "string", "Torch's precision of float32 matrix products: highest, high or medium."
+    ),
     _switch("grad_scaler", "bool", "Whether losses were scaled and updates with inf or nan gradients skipped."),
 )
 """Switches as read back after the model was built, not as asked for."""

@@ -10,40 +10,45 @@ def _count(name: str, unit: str, rule: Rule, sentence: str, kind: Kind = "int64"
 
 
 COUNTS: tuple[Column, ...] = (
-    _count("micro_batches", "micro-batch", "sum", "Forward and backward passes of the timed part, all ranks."),
+    _count(
+        "micro_batches",
+        "micro-batch",
+        "sum",
+        "Micro-batches (forward and backward passes) of the timed part, all ranks.",
+    ),
     _count("sequences", "sequence", "sum", "Sequences trained on in the timed part, all ranks."),
     _count("valid_tokens", "token", "sum", "Targets that contribute to the loss in the timed part, all ranks."),
-    _count("token_slots", "token", "sum", "Positions really fed in the timed part, padding included, all ranks."),
-    _count("updates_attempted", "update", "same", "Updates of the timed part, whatever became of them."),
+    _count("token_slots", "token", "sum", "Elements fed in the timed part, padding included, all ranks."),
+    _count("updates_attempted", "update", "same", "Updates of the timed part: applied, skipped and empty ones."),
     _count("updates_applied", "update", "same", "Updates of the timed part whose optimizer step changed the weights."),
-    _count("updates_skipped", "update", "same", "Updates of the timed part that the gradient scaler left out."),
+    _count("updates_skipped", "update", "same", "Updates of the timed part that the gradient scaler skipped."),
     _count("updates_empty", "update", "same", "Updates of the timed part without any valid token."),
     _count(
         "windows_partial", "update", "same", "Windows of the timed part with fewer sequences than the global batch."
     ),
     _count(
-        "launch_updates", "update", "same", "Every update of the launch: first, memory pass, warm-up, timed, quality."
+        "launch_updates", "update", "same", "All updates of the launch: first, memory pass, warm-up, timed, quality."
     ),
-    _count("warmup_updates", "update", "same", "Updates run as warm-up and left out of every figure."),
-    _count("memory_updates", "update", "same", "Updates of the memory pass, left out of the timed part."),
+    _count("warmup_updates", "update", "same", "Updates of the warm-up, which are in no figure."),
+    _count("memory_updates", "update", "same", "Updates of the memory pass, which are not in the timed part."),
     _count(
         "gradient_sync_rounds_per_update",
         "round/update",
         "same",
-        "Times all ranks exchanged their gradients per update, counted; 0 on one rank.",
+        "Gradient syncs (all ranks average their gradients) per update, counted; 0 on one rank.",
         "float64",
     ),
     _count(
         "gradient_sync_buckets",
         "bucket",
         "same",
-        "Buckets that one exchange of gradients is cut into, counted; null on one rank.",
+        "Buckets that one gradient sync is divided into, counted; null on one rank.",
     ),
     _count(
         "host_reads_per_update",
         "read/update",
         "max",
-        "Times the host waited for a value of the device per update of the timed part, worst rank.",
+        "How often the host waited for a value from the device, per update of the timed part, worst rank.",
         "float64",
     ),
     _count(

@@ -16,20 +16,20 @@ EFFICIENCY: tuple[Column, ...] = (
         "token_pairs",
         "token pair",
         "sum",
-        "Sum over the token slots of the timed part of the width of their row: what the cost of attention grows with.",
+        "Sum of the row width over all token slots of the timed part; the cost of attention grows with it.",
         "int64",
     ),
     _efficiency(
         "model_flops",
         "FLOP",
         "sum",
-        "FLOPs that forward and backward of the timed part need, each computed once, all ranks.",
+        "FLOPs that forward and backward of the timed part need, without recomputation, all ranks.",
     ),
     _efficiency(
         "hardware_flops",
         "FLOP",
         "sum",
-        "model_flops and what activation checkpointing computes again, all ranks.",
+        "model_flops plus what activation checkpointing recomputes, all ranks.",
     ),
     _efficiency(
         "flops_formula_version",
@@ -42,8 +42,8 @@ EFFICIENCY: tuple[Column, ...] = (
         "model_flops_per_token",
         "FLOP/token",
         "derived",
-        "model_flops / token_slots: forward and backward of one element fed, padding included; null unless the outcome "
-        "is ok.",
+        "model_flops / token_slots: forward and backward of one token slot, padding included; null unless the outcome"
+        " is ok.",
     ),
     _efficiency(
         "model_flops_per_s_per_gpu",
@@ -56,13 +56,13 @@ EFFICIENCY: tuple[Column, ...] = (
         "peak_flops_per_s_bf16",
         "FLOP/second",
         "same",
-        "Dense bf16 peak of the GPU by its data sheet; null on a CPU and for a GPU whose peak is not known.",
+        "Dense bf16 peak of the GPU, from its data sheet; null on a CPU and for a GPU whose peak is not known.",
     ),
     _efficiency(
         "peak_flops_per_s_mode",
         "FLOP/second",
         "same",
-        "Dense peak of the GPU in the precision that the trial multiplies matrices in; null where it is not known.",
+        "Dense peak of the GPU in the precision of the trial's matrix products; null where it is not known.",
     ),
     _efficiency(
         "mfu",
@@ -80,14 +80,14 @@ EFFICIENCY: tuple[Column, ...] = (
         "mode_peak_share",
         "ratio",
         "derived",
-        "model_flops_per_s_per_gpu / peak_flops_per_s_mode: of what the mode may.",
+        "model_flops_per_s_per_gpu / peak_flops_per_s_mode: share of the peak of the trial's precision.",
     ),
     _efficiency(
         "matmul_ceiling_flops_per_s_per_rank",
         "FLOP/second",
         "per_rank",
-        "Fastest large matrix product that bench env --calibrate measured on every rank's device, in the trial's "
-        "precision, with this torch and number of threads; null where there is no such calibration.",
+        "Speed of the fastest large matrix product that bench env --calibrate measured on every rank's device, in the"
+        " trial's precision, with this torch and number of threads; null without such a calibration.",
         "list<float64>",
         "matmul_ceiling_flops_per_s",
     ),
@@ -101,7 +101,7 @@ EFFICIENCY: tuple[Column, ...] = (
         "matmul_ceiling_share",
         "ratio",
         "derived",
-        "model_flops_per_s_per_gpu / matmul_ceiling_flops_per_s: of what this very device was seen to reach.",
+        "model_flops_per_s_per_gpu / matmul_ceiling_flops_per_s: share of the best that this very device reached.",
     ),
 )
 """Efficiency: FLOPs of the timed part, peaks and ceilings of one device, and their ratios."""

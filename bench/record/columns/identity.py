@@ -11,40 +11,45 @@ def _identity(name: str, kind: Kind, sentence: str, *, unit: str | None = None, 
 
 IDENTITY: tuple[Column, ...] = (
     _identity(
-        "schema_version", "int64", "Version of this table's columns; readers refuse a larger one than their own."
+        "schema_version", "int64", "Version of this table's columns; readers refuse a newer version than their own."
     ),
     _identity(
-        "measurement_version", "int64", "Version of the measuring method, raised whenever a change moves numbers."
+        "measurement_version", "int64", "Version of the measuring method, raised whenever a change to it moves numbers."
     ),
     _identity("sweep", "string", "Name of the sweep, as in its file."),
     _identity("trial_id", "string", "First 12 hexadecimal digits of the SHA-256 of the resolved configuration."),
     _identity(
-        "round", "int64", "Pass over the trials this launch belongs to, from 0; null for skipped and pruned trials."
+        "round",
+        "int64",
+        "Round (pass over all trials) that this launch belongs to, from 0; null for skipped and pruned trials.",
     ),
     _identity(
-        "attempt", "int64", "Number of this attempt at the same trial and round, from 0; the table keeps the last."
+        "attempt", "int64", "Number of the attempt at this trial and round, from 0; the table keeps the last one."
     ),
-    _identity("order", "int64", "Position of this launch in the shuffled order of its round, from 0."),
+    _identity("order", "int64", "Position of this launch in the order of its round, from 0."),
     _identity(
         "outcome",
         "string",
-        "How it ended: ok, oom, oom_host, failed, timeout, hang, killed, invalid, interrupted, skipped or pruned.",
+        "How the launch ended (ok, oom, oom_host, failed, timeout, hang, killed, invalid or interrupted), or why "
+        "there was none (skipped or pruned).",
     ),
-    _identity("reason", "string", "One sentence why the outcome is not ok; null when it is."),
+    _identity("reason", "string", "Why the outcome is not ok, in one sentence; null when it is ok."),
     _identity("phase", "string", "What the first failing rank was doing (build, forward, backward, update, ...)."),
-    _identity("failing_rank", "int64", "Rank that failed first; null when none did."),
+    _identity("failing_rank", "int64", "Rank that failed first; null when no rank failed."),
     _identity("error_class", "string", "Class of the first real exception."),
     _identity("error_text", "string", "Text of the first real exception."),
     _identity(
         "flags",
         "list<string>",
-        "Doubts about this row, such as alloc_retries; an empty list means that every check was clean.",
+        "Named doubts about this row, such as alloc_retries; an empty list means that no check raised one.",
         rule="union",
     ),
     _identity(
         "exit_code", "int64", "Exit code of the failing rank's process, or of rank 0; null when a signal ended it."
     ),
-    _identity("signal", "int64", "Number of the signal that ended the failing rank's process; null when none did."),
+    _identity(
+        "signal", "int64", "Number of the signal that ended the failing rank's process; null when no signal did."
+    ),
     _identity("started_utc", "string", "Wall-clock time at which the launch was requested, ISO 8601 in UTC."),
 )
 """Identity: which launch this row is, and how it ended."""

@@ -12,11 +12,11 @@ def _machine(name: str, kind: Kind, rule: Rule, sentence: str, source: str | Non
 MACHINE: tuple[Column, ...] = (
     _machine("hostname", "string", "rank0", "Name of the host of rank 0."),
     _machine("cpu_model", "string", "rank0", "Model name of the host's CPU."),
-    _machine("cpu_count", "int64", "rank0", "Logical CPUs the process may use."),
+    _machine("cpu_count", "int64", "rank0", "Logical CPUs that the process may use."),
     _machine("gpu_name", "string", "same", "Name of the GPU; null on a CPU."),
     _machine("gpu_uuid_per_rank", "list<string>", "per_rank", "UUID of every rank's GPU, in rank order.", "gpu_uuid"),
     _machine("driver_version", "string", "launch", "Version of the GPU driver; null without one."),
-    _machine("cuda_version", "string", "same", "Version of CUDA torch was built with; null for a CPU build."),
+    _machine("cuda_version", "string", "same", "Version of CUDA that torch was built with; null for a CPU build."),
     _machine("cudnn_version", "string", "same", "Version of cuDNN; null without it."),
     _machine("nccl_version", "string", "same", "Version of NCCL; null without it."),
     _machine("torch_version", "string", "same", "Version of torch."),

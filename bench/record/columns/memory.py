@@ -18,7 +18,7 @@ MEMORY: tuple[Column, ...] = (
     _memory(
         "peak_allocated_bytes",
         "max",
-        "Most bytes in live tensors, worst rank; on a CPU the live tensor storages of the memory pass.",
+        "Most bytes in live tensors, worst rank; on a CPU those of the memory pass.",
     ),
     _per_rank("peak_allocated_bytes"),
     _memory(
@@ -29,21 +29,21 @@ MEMORY: tuple[Column, ...] = (
     _memory(
         "first_update_peak_reserved_bytes",
         "max",
-        "Most bytes the caching allocator held during the launch's first update, worst rank; null on a CPU.",
+        "Most bytes that the caching allocator held during the launch's first update, worst rank; null on a CPU.",
     ),
     _memory(
         "peak_active_bytes",
         "max",
-        "Most bytes allocated or freed but still held by a stream, worst rank; null on a CPU.",
+        "Most bytes allocated, or freed but still held by a stream, worst rank; null on a CPU.",
     ),
     _per_rank("peak_active_bytes"),
-    _memory("peak_reserved_bytes", "max", "Most bytes the caching allocator held, worst rank; null on a CPU."),
+    _memory("peak_reserved_bytes", "max", "Most bytes that the caching allocator held, worst rank; null on a CPU."),
     _per_rank("peak_reserved_bytes"),
     _memory(
         "peak_inactive_split_bytes",
         "max",
-        "Most bytes in free parts of blocks that are partly in use, which cannot go back to the driver, worst rank; "
-        "null on a CPU.",
+        "Most bytes in free parts of partly used allocator blocks, which cannot go back to the GPU driver, worst "
+        "rank; null on a CPU.",
     ),
     Column(
         "peak_phase",
@@ -56,12 +56,12 @@ MEMORY: tuple[Column, ...] = (
     ),
     _memory("parameter_bytes", "max", "Bytes of the unique parameters, which live throughout."),
     _memory("buffer_bytes", "max", "Bytes of the model's buffers, which live throughout."),
-    _memory("gradient_bytes", "max", "Bytes of all gradients, once all exist, worst rank."),
+    _memory("gradient_bytes", "max", "Bytes of all gradients together, worst rank."),
     _memory(
         "gradient_at_peak_bytes",
         "worst",
-        "Gradients at the peak: all of them from the second accumulation step on, fewer at one; null when the peak "
-        "could not be divided.",
+        "Bytes of gradients at the peak: of all gradients with two accumulation steps or more, of fewer with one; "
+        "null when the peak could not be divided into its parts.",
     ),
     _memory(
         "optimizer_state_bytes",
@@ -71,29 +71,29 @@ MEMORY: tuple[Column, ...] = (
     _memory(
         "activation_bytes",
         "worst",
-        "Kept at the peak for the backward, parameters and their casts apart: what autograd saved, and what activation "
-        "checkpointing made again; null when the peak could not be divided.",
+        "Bytes kept at the peak for the backward: what autograd saved, without parameters and their casts, and what "
+        "activation checkpointing recomputed; null when the peak could not be divided into its parts.",
     ),
     _memory(
         "ddp_bucket_bytes",
         "worst",
-        "DistributedDataParallel's buckets at the peak, in which gradients are gathered; null when the peak could not "
-        "be divided.",
+        "Bytes of DistributedDataParallel's gradient buckets at the peak; null when the peak could not be divided "
+        "into its parts.",
     ),
     _memory(
         "temporary_bytes",
         "worst",
-        "The rest of the peak: results not saved, gradients of activations, autocast's copies of weights, scratch of "
-        "the optimizer and of libraries, and what the allocator rounds up. Parameters + buffers + gradients at the "
-        "peak + optimizer state + activations + buckets + temporaries = peak_allocated_bytes.",
+        "The rest of the peak: results not saved, gradients of activations, autocast's copies of weights, scratch "
+        "memory of the optimizer and of libraries, and the allocator's rounding. Parameters + buffers + gradients at "
+        "the peak + optimizer state + activations + buckets + temporaries = peak_allocated_bytes.",
     ),
     _memory(
         "unwitnessed_bytes",
         "worst",
-        "How much of the peak was in no tensor that an operator gave: scratch of libraries, rounding; 0 on a CPU, "
+        "Bytes of the peak that were in no operator's tensor: scratch memory of libraries, rounding; 0 on a CPU, "
         "where such memory is not counted.",
     ),
-    _memory("host_peak_rss_bytes", "max", "High-water mark of the process's resident memory, worst rank."),
+    _memory("host_peak_rss_bytes", "max", "Peak of the process's resident memory, worst rank."),
     _per_rank("host_peak_rss_bytes"),
     Column(
         "alloc_retries",
@@ -101,31 +101,34 @@ MEMORY: tuple[Column, ...] = (
         "retry",
         "memory",
         "sum",
-        "Allocations that had to free cached blocks first, all ranks.",
+        "Allocations retried after freeing cached blocks, all ranks.",
     ),
-    Column("alloc_ooms", "int64", "error", "memory", "sum", "Allocations that failed for want of memory, all ranks."),
+    Column(
+        "alloc_ooms", "int64", "error", "memory", "sum", "Allocations that failed because memory was full, all ranks."
+    ),
     _memory(
         "device_capacity_bytes",
         "min",
-        "Total memory of the device, smallest rank; on a CPU that of the host, or what a container may use of it.",
+        "Total memory of the smallest device; on a CPU that of the host, or what a container may use of it.",
     ),
     _memory(
         "outside_torch_at_most_bytes",
         "max",
-        "In use on the GPU after the last update beside what this rank's caching allocator held, as the rank itself "
-        "asked the driver: other processes too, so it stands in for outside_torch_bytes as a bound; null on a CPU.",
+        "Upper bound of outside_torch_bytes, used where that is null: bytes in use on the GPU after the last update, "
+        "as the rank itself asked the GPU driver, minus those of its caching allocator; includes other processes; "
+        "null on a CPU.",
     ),
     _memory(
         "device_used_bytes",
         "launch",
-        "Most bytes in use on a GPU at a sample of the launch, fullest GPU: contexts, NCCL's buffers and other "
-        "processes too, but not what the driver keeps for itself (NVML's second version of the figure).",
+        "Most bytes in use on a GPU at any sample of the launch, fullest GPU; includes contexts, NCCL's buffers and "
+        "other processes, but not what the GPU driver keeps for itself (NVML's second version of the figure).",
     ),
     _memory(
         "outside_torch_bytes",
         "launch",
-        "What a rank's process held on its GPU at the end of the timed part beside the bytes that its caching "
-        "allocator held then: context, NCCL, libraries; worst rank. See outside_torch_method; null where unknown.",
+        "Bytes that a rank's process held on its GPU at the end of the timed part, minus those of its caching "
+        "allocator: context, NCCL, libraries; worst rank. See outside_torch_method; null where unknown.",
     ),
     Column(
         "outside_torch_method",
@@ -133,8 +136,9 @@ MEMORY: tuple[Column, ...] = (
         None,
         "memory",
         "launch",
-        "How outside_torch_bytes was taken: process (the driver's figure for the rank's process) or, where it tells "
-        "none, device (the GPU's use less that before the launch, only where it lists processes and none of others).",
+        "How outside_torch_bytes was measured: process (the GPU driver's figure for the rank's process) or, where "
+        "there is none, device (the GPU's use minus its use before the launch; only where the driver lists processes,"
+        " and none of others).",
     ),
     Column(
         "fits",
@@ -143,15 +147,15 @@ MEMORY: tuple[Column, ...] = (
         "memory",
         "derived",
         "Whether the launch left 5% of the memory free: no allocation was retried, and peak_reserved_bytes + "
-        "outside_torch_bytes (else their bound) <= 0.95 x device_capacity_bytes. On a CPU the ranks share the host: "
-        "the worst rank's high-water mark of resident memory, times the ranks. False when it ran out of memory; null "
-        "when memory outside torch is unknown, or only its bound does not fit.",
+        "outside_torch_bytes (or its upper bound) <= 0.95 x device_capacity_bytes. On a CPU the ranks share the host:"
+        " host_peak_rss_bytes x world_size <= 0.95 x device_capacity_bytes. False when it ran out of memory; null "
+        "when memory outside torch is unknown, or when only its upper bound does not fit.",
     ),
     _memory(
         "headroom_bytes",
         "derived",
-        "device_capacity_bytes less what fits compares with it; negative when there is too little; at least so much "
-        "where only the bound of memory outside torch is known.",
+        "device_capacity_bytes minus the bytes that fits compares with it; negative when there is too little; a lower"
+        " bound where memory outside torch is known only as an upper bound.",
     ),
     Column(
         "headroom_share", "float64", None, "memory", "derived", "headroom_bytes / device_capacity_bytes, from 0 to 1."
@@ -162,7 +166,8 @@ MEMORY: tuple[Column, ...] = (
         None,
         "memory",
         "same",
-        "PYTORCH_ALLOC_CONF, else PYTORCH_CUDA_ALLOC_CONF, as the ranks saw it; default when neither was set.",
+        "PYTORCH_ALLOC_CONF, otherwise PYTORCH_CUDA_ALLOC_CONF, as the ranks saw it; the word default when neither "
+        "was set.",
     ),
     Column(
         "memory_method",
@@ -170,7 +175,7 @@ MEMORY: tuple[Column, ...] = (
         None,
         "memory",
         "same",
-        "How peak bytes were taken: live_storages (CPU) or caching_allocator (CUDA).",
+        "How peak bytes were measured: live_storages (CPU) or caching_allocator (CUDA).",
     ),
 )
 """Memory: bytes. Allocated <= active <= reserved <= capacity."""

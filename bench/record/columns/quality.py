@@ -11,7 +11,7 @@ QUALITY: tuple[Column, ...] = (
         "nat/token",
         "quality",
         "same",
-        "Training loss per valid token at update quality_updates; null when quality_updates is 0.",
+        "Training loss per valid token at update number quality_updates; null when quality_updates is 0.",
     ),
     Column(
         "validation_loss",
@@ -19,7 +19,7 @@ QUALITY: tuple[Column, ...] = (
         "nat/token",
         "quality",
         "same",
-        "Loss per valid token of held-out sequences at the parameters that update quality_updates starts from; null "
+        "Loss per valid token of held-out sequences, with the parameters before update number quality_updates; null "
         "when quality_updates is 0 or the corpus is too small to hold any out.",
     ),
     Column(
@@ -28,7 +28,7 @@ QUALITY: tuple[Column, ...] = (
         None,
         "quality",
         "rank0",
-        "Checksum of the parameters after the last update; a launch whose ranks differ is invalid.",
+        "Checksum of the parameters after the last update; if ranks differ, the launch is invalid.",
     ),
 )
 """Quality at a fixed update, so that it compares whatever the length of the launch."""
@@ -40,8 +40,7 @@ PROOF: tuple[Column, ...] = (
         None,
         "proof",
         "launch",
-        "Verdict of the accumulation check of this model, AMP mode and world size: PASS, FAIL or NOT PROVEN; null when "
-        "it was not run.",
+        "Verdict of the proof for this configuration: PASS, FAIL or NOT PROVEN; null when no proof was run.",
     ),
     Column(
         "proof_error",
@@ -49,7 +48,7 @@ PROOF: tuple[Column, ...] = (
         "ratio",
         "proof",
         "launch",
-        "Norm of the gradient's error relative to the norm of the whole reference gradient; null when not proven.",
+        "Norm of the gradient's error / norm of the gradient of one concatenated batch; null when not proven.",
     ),
 )
 """Proof that the accumulated update is the update of one large batch."""

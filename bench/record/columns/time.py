@@ -20,46 +20,52 @@ TIME: tuple[Column, ...] = (
         "timed_cpu_s",
         "second",
         "sum",
-        "CPU time of the timed part over all threads of the ranks: near timed_s x ranks x threads, the host is the "
-        "limit.",
+        "CPU time of the timed part, over all threads of all ranks; if it is near timed_s x ranks x threads, the host"
+        " is the limit.",
     ),
     _time("first_update_s", "second", "max", "Duration of the launch's first update, slowest rank."),
     _time(
         "update_s_median",
         "second",
         "derived",
-        "Median duration of the timed updates, slowest rank of each; of a full window where extrapolated.",
+        "Median duration of the timed updates, each on its slowest rank; of a full window where extrapolated.",
     ),
-    _time("update_s_p05", "second", "derived", "5th percentile of the timed updates' durations, slowest rank of each."),
     _time(
-        "update_s_p95", "second", "derived", "95th percentile of the timed updates' durations, slowest rank of each."
+        "update_s_p05", "second", "derived", "5th percentile of the timed updates' durations, each on its slowest rank."
+    ),
+    _time(
+        "update_s_p95",
+        "second",
+        "derived",
+        "95th percentile of the timed updates' durations, each on its slowest rank.",
     ),
     _time(
         "segments",
         "segment",
         "same",
-        "Stretches of whole updates between two waits for the device that the timed part consists of.",
+        "Segments of the timed part: stretches of whole updates between two waits for the device.",
         "int64",
     ),
     _time(
         "stop_reason",
         None,
         "rank0",
-        "Why the timed part ended: precision (target met), cap (of time or updates) or fixed (length asked for).",
+        "Why the timed part ended: precision (target met), cap (of time or samples reached) or fixed (length asked "
+        "for).",
         "string",
     ),
     _time(
         "target_half_width",
         "ratio",
         "same",
-        "Half-width relative to the mean that the preset aims at; null with a fixed length.",
+        "Half-width, relative to the mean, that the preset aims at; null with a fixed length.",
     ),
     _time(
         "half_width",
         "ratio",
         "rank0",
-        "Half of the 95 % interval of the mean update time / the mean, within this launch (how launches differ, only "
-        "rounds tell); null below three samples.",
+        "Half of the 95 % interval of the mean update time / the mean, within this launch (only rounds show how much "
+        "launches differ); null below three samples.",
     ),
     _time("lag1", None, "rank0", "Bias-corrected correlation of neighbouring samples, 0 to 0.95; null below three."),
     _time("spread", "ratio", "rank0", "Standard deviation of one sample / the mean; null below two samples."),
@@ -67,17 +73,17 @@ TIME: tuple[Column, ...] = (
         "micro_step_s",
         "second",
         "max",
-        "Mean duration of a micro-step between the first and the last of a window, of the rank whose full update takes "
-        "longest; null unless updates are so long that micro-steps are the samples.",
+        "Mean duration of a micro-step, without the first and the last of a window, on the rank whose full update "
+        "takes longest; null unless updates are so long that micro-steps are the samples.",
     ),
     _time(
         "update_step_s",
         "second",
         "max",
-        "Mean part of an update's duration that its number of micro-steps does not change, of the same rank as "
-        "micro_step_s; null where that is.",
+        "Mean part of an update's duration that does not depend on its number of micro-steps, on the same rank as "
+        "micro_step_s; null where that is null.",
     ),
-    _time("data_wait_s", "second", "max", "Time the timed part waited for its input, worst rank."),
+    _time("data_wait_s", "second", "max", "Time that the timed part waited for input, worst rank."),
     _time("data_wait_share", "ratio", "derived", "data_wait_s / timed_s."),
     _time(
         "valid_tokens_per_s",
@@ -102,11 +108,11 @@ TIME: tuple[Column, ...] = (
         "time_method",
         None,
         "same",
-        "How time was taken: host_clock, cuda_events, or extrapolated from shortened windows by update_step_s + "
+        "How time was measured: host_clock, cuda_events, or extrapolated from shortened windows by update_step_s + "
         "accumulation_steps x micro_step_s.",
         "string",
     ),
-    _time("launch_s", "second", "launch", "From the request of the launch to the reaped exit of its last process."),
-    _time("threads_per_rank", "thread", "same", "CPU threads torch used on each rank.", "int64"),
+    _time("launch_s", "second", "launch", "Time from the request of the launch to the exit of its last process."),
+    _time("threads_per_rank", "thread", "same", "CPU threads that torch used on each rank.", "int64"),
 )
 """Time: seconds of the timed part, and rates over the same part."""
