@@ -4,12 +4,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
+CUDA   := .venv-cuda
 
-.PHONY: help sweep test soak bench check docs format clean
+.PHONY: help sweep test test-cuda soak bench check docs format clean
 
 help:
 	@echo "make sweep   run the quickstart sweep: table, parquet and plot in about two minutes"
 	@echo "make test    run the tests"
+	@echo "make test-cuda  run the tests that need torch's CUDA build, on a stand-in for the GPU; installs 6 GB beside .venv"
 	@echo "make soak    run the tests that take many minutes: 500 random kills, every call refused, every guard taken away"
 	@echo "make bench   measure the tool against its promises: one table, 40 minutes on a quiet machine"
 	@echo "make check   format, lint, types and import rules, then the fast tests"
@@ -34,7 +36,17 @@ sweep: $(STAMP)
 
 # Two files of tests at a time: many start processes of their own.
 test: $(DEV)
-	$(BIN)/python -m pytest -m "not gpu and not soak" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not gpu and not soak and not cuda" -n 2 --dist loadfile
+
+$(CUDA)/.installed: pyproject.toml constraints-cuda.txt
+	$(PYTHON) -m venv $(CUDA)
+	$(CUDA)/bin/python -m pip install --quiet "pip>=25.1"
+	$(CUDA)/bin/python -m pip install --quiet -c constraints-cuda.txt -e . --group dev
+	@touch $@
+
+# One process: each test starts torch anew, which needs memory more than cores.
+test-cuda: $(CUDA)/.installed
+	$(CUDA)/bin/python -m pytest -m cuda
 
 soak: $(DEV)
 	$(BIN)/python -m pytest -m soak
@@ -59,4 +71,4 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(CUDA)
