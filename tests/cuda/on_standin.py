@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +40,7 @@ def run_ranks(
     ranks: int,
     variables: Mapping[str, str] | None = None,
     may_fail: bool = False,
-    limit_s: float = LIMIT_S,
+    kill_when: Callable[[], bool] = lambda: False,
     **switches: Any,
 ) -> list[Ended]:
     """Run `work(*arguments)` in so many processes at once, with RANK, WORLD_SIZE and STORE in the environment.
@@ -48,8 +50,8 @@ def run_ranks(
         arguments: for each process, through JSON.
         ranks: number of processes.
         variables: more of the environment.
-        may_fail: do not assert that each ends with 0.
-        limit_s: after this each is killed, and its exit code is -9 [s].
+        may_fail: do not assert that each ends with 0; and when rank 0 has ended, kill the others.
+        kill_when: asked again and again; once it is true, those that still run are killed (exit code -9).
         switches: of `bench.standin.environment`.
     """
     with tempfile.TemporaryDirectory() as name:
@@ -58,7 +60,8 @@ def run_ranks(
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("STANDIN_", "CUDA_"))}
         common = {**kept, **told, "STORE": f"file://{folder}/store", "WORLD_SIZE": str(ranks), **(variables or {})}
         started = [_start(work, arguments, folder / str(rank), {**common, "RANK": str(rank)}) for rank in range(ranks)]
-        ended = [_end(process, folder / str(rank), limit_s) for rank, process in enumerate(started)]
+        _wait(started, kill_when, end_with_first=may_fail)
+        ended = [_end(process, folder / str(rank)) for rank, process in enumerate(started)]
     if not may_fail:
         assert [one.code for one in ended] == [0] * ranks, "\n".join(one.stderr[-3000:] for one in ended)
     return ended
@@ -71,21 +74,34 @@ def run(work: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
 
 def _start(
     work: Callable[..., Any], arguments: Sequence[Any], out: Path, variables: Mapping[str, str]
-) -> subprocess.Popen[str]:
+) -> subprocess.Popen[bytes]:
     out.with_suffix(".in").write_text(json.dumps([work.__module__, work.__name__, arguments]), encoding="utf-8")
     command = [sys.executable, "-m", "tests.cuda.on_standin", str(out)]
-    return subprocess.Popen(command, cwd=ROOT, env=dict(variables), stderr=subprocess.PIPE, text=True)
+    with out.with_suffix(".err").open("wb") as stderr:
+        return subprocess.Popen(command, cwd=ROOT, env=dict(variables), stderr=stderr)
 
 
-def _end(process: subprocess.Popen[str], out: Path, limit_s: float) -> Ended:
-    try:
-        _, stderr = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
+def _wait(started: Sequence[subprocess.Popen[bytes]], kill_when: Callable[[], bool], end_with_first: bool) -> None:
+    give_up = time.monotonic() + LIMIT_S
+    while any(process.poll() is None for process in started):
+        first_ended = end_with_first and started[0].poll() is not None
+        if kill_when() or time.monotonic() > give_up:
+            break
+        if first_ended:  # the others may be about to end by themselves
+            for process in started[1:]:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=20)
+            break
+        time.sleep(0.05)
+    for process in started:
         process.kill()
-        _, stderr = process.communicate()
+        process.wait()
+
+
+def _end(process: subprocess.Popen[bytes], out: Path) -> Ended:
     told = out.with_suffix(".json")
     value = json.loads(told.read_text(encoding="utf-8")) if told.exists() else None
-    return Ended(process.returncode, value, stderr)
+    return Ended(process.returncode, value, out.with_suffix(".err").read_text(encoding="utf-8", errors="replace"))
 
 
 def _main(out: Path) -> None:

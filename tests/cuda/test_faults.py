@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,14 +98,21 @@ def _hang() -> None:
     event.record()
     assert not event.query()
     torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")  # the host goes on
-    print("waits", flush=True)
     values.tolist()
 
 
-def test_a_gpu_that_hangs_never_returns_from_a_wait(capfd: pytest.CaptureFixture[str]) -> None:
-    ended = run_ranks(_hang, ranks=1, may_fail=True, limit_s=30, faults=Faults(hang_at_launch=1))[0]
-    assert ended.code == -9
-    assert "waits" in capfd.readouterr().out
+def test_a_gpu_that_hangs_never_returns_from_a_wait(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    ended = run_ranks(
+        _hang,
+        ranks=1,
+        may_fail=True,
+        kill_when=lambda: trace.exists() and "the host waits for a GPU that hangs" in trace.read_text(),
+        trace=trace,
+        faults=Faults(hang_at_launch=1),
+    )[0]
+    assert ended.code == -9, ended.stderr
+    assert f"malloc {64 * MIB}" in trace.read_text()
 
 
 def _persistence() -> int:

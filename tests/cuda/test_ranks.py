@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +16,20 @@ from tests.cuda.values import COPY_BYTES
 pytestmark = [pytest.mark.cuda, pytest.mark.ddp]
 
 
-def _join(timeout_s: float | None = None) -> tuple[int, int]:
+QUICKLY = {
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+    "TORCH_NCCL_ENABLE_MONITORING": "0",
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "100",
+}
+"""What torch else takes a minute for before it ends a process whose collective failed."""
+
+
+def _join() -> tuple[int, int]:
     import torch
 
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.cuda.set_device(rank)
-    timeout = None if timeout_s is None else timedelta(seconds=timeout_s)
-    torch.distributed.init_process_group(
-        "nccl", init_method=os.environ["STORE"], rank=rank, world_size=size, timeout=timeout
-    )
+    torch.distributed.init_process_group("nccl", init_method=os.environ["STORE"], rank=rank, world_size=size)
     return rank, size
 
 
@@ -169,33 +176,29 @@ def _dies_before_the_collective() -> str:
 
 
 def test_the_peer_of_a_dead_rank_ends_with_ncclremoteerror() -> None:
-    quickly = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "0", "TORCH_NCCL_ENABLE_MONITORING": "0"}
-    survivor, dead = run_ranks(_dies_before_the_collective, ranks=2, count=2, may_fail=True, variables=quickly)
+    survivor, dead = run_ranks(_dies_before_the_collective, ranks=2, count=2, may_fail=True, variables=QUICKLY)
     assert dead.code == 7
     assert survivor.code not in (0, -9), survivor.stderr
     assert "ncclRemoteError" in survivor.stderr
 
 
-def _one_comes_never() -> str:
-    import time
-
+def _one_comes_never(reached: str) -> None:
     import torch
 
-    rank, _ = _join(timeout_s=5)
+    rank, _ = _join()
     torch.distributed.barrier()
-    if rank == 0:
-        torch.distributed.all_reduce(torch.ones(3, device="cuda"))
-        print("the host goes on", flush=True)
-        torch.cuda.synchronize()
-        return "went on"
-    time.sleep(60)
-    return "slept"
+    if rank == 1:
+        time.sleep(600)
+    torch.distributed.distributed_c10d._set_pg_timeout(timedelta(seconds=2))
+    torch.distributed.all_reduce(torch.ones(3, device="cuda"))
+    Path(reached).touch()
+    torch.cuda.synchronize()
 
 
-def test_a_collective_that_nobody_joins_runs_into_torchs_time_limit(capfd: pytest.CaptureFixture[str]) -> None:
-    quickly = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "0", "TORCH_NCCL_ENABLE_MONITORING": "0"}
-    waiting = run_ranks(_one_comes_never, ranks=2, count=2, may_fail=True, variables=quickly)[0]
-    assert "the host goes on" in capfd.readouterr().out
+def test_a_collective_that_nobody_joins_runs_into_torchs_time_limit(tmp_path: Path) -> None:
+    reached = tmp_path / "the host goes on"
+    waiting = run_ranks(_one_comes_never, str(reached), ranks=2, count=2, may_fail=True, variables=QUICKLY)[0]
+    assert reached.exists(), waiting.stderr
     assert waiting.code not in (0, -9), waiting.stderr
     assert "Watchdog caught collective operation timeout" in waiting.stderr
 
@@ -225,8 +228,7 @@ def _mismatched() -> None:
 
 
 def test_collectives_of_unlike_sizes_fail_in_words() -> None:
-    quickly = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "0", "TORCH_NCCL_ENABLE_MONITORING": "0"}
-    ended = run_ranks(_mismatched, ranks=2, count=2, may_fail=True, variables=quickly)
+    ended = run_ranks(_mismatched, ranks=2, count=2, may_fail=True, variables=QUICKLY)
     for one in ended:
         assert one.code != 0
         assert "ncclInvalidUsage" in one.stderr

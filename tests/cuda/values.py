@@ -1,8 +1,8 @@
 """Right values on the stand-in GPU: each CUDA operator is computed by the CPU too, into the same memory.
 
-The CUDA operator runs as well, so allocations and choices of kernels stay the real ones, but the mode itself changes what
-autograd allocates: bytes are tested without it, and values with it. Random numbers differ from a GPU's. Collectives need
-nothing: they exchange by themselves. `copy_bytes` must be at least the largest tensor.
+The CUDA operator runs as well, so allocations and choices of kernels stay the real ones, but the mode itself changes
+what autograd allocates: bytes are tested without it, and values with it. Random numbers differ from a GPU's;
+collectives exchange by themselves. `copy_bytes` must be at least the largest tensor.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ int device_hangs(void) {
 
 void hang(void) {
     trace("the host waits for a GPU that hangs");
+    trace_flush();
     for (;;) pause();
 }
 

@@ -29,6 +29,7 @@ void lock(void);
 void unlock(void);
 int tracing(void);
 void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void trace_flush(void);
 API void standin_refuse(const char *name); /* says once on stderr that a function is not in the stand-in */
 const char *uuid_text(int physical, unsigned char raw[16]);
 size_t number_of(const char *variable, size_t otherwise);

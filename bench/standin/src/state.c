@@ -136,7 +136,7 @@ void trace(const char *format, ...) {
     va_end(arguments);
 }
 
-__attribute__((destructor)) static void end_trace(void) {
+__attribute__((destructor)) void trace_flush(void) {
     if (trace_file) fflush(trace_file);
 }
 
