@@ -32,7 +32,9 @@ def _folders() -> list[Path]:
     compiler = shutil.which("nvcc")
     folders = [Path(os.environ[name]) / "include" for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
     if compiler:
-        done = subprocess.run([compiler, "--dryrun", "-x", "cu", "/dev/null"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [compiler, "--dryrun", "-x", "cu", "/dev/null"], capture_output=True, text=True, check=False
+        )
         top = re.search(r"TOP=(\S+)", done.stderr)
         folders += [Path(top[1]) / "include"] if top else []
     wheels = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
@@ -63,7 +65,9 @@ def _values(expressions: list[str], includes: list[str], flags: list[str], folde
     lines += [f'    printf("%s=%lld\\n", "{one}", (long long)({one}));' for one in expressions]
     source, program = folder / "values.c", folder / "values"
     source.write_text("\n".join([*lines, "    return 0;", "}"]), encoding="utf-8")
-    done = subprocess.run(["cc", "-w", *flags, "-o", str(program), str(source)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["cc", "-w", *flags, "-o", str(program), str(source)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[:3000]
     told = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
     return {name: int(value) for name, value in (line.rsplit("=", 1) for line in told.splitlines())}
@@ -71,7 +75,9 @@ def _values(expressions: list[str], includes: list[str], flags: list[str], folde
 
 def _header_of(expression: str) -> str:
     name = re.sub(r"^(sizeof|offsetof)\((struct )?", "", expression)
-    matching = [(len(start), header) for header, starts in HEADERS.items() for start in starts if name.startswith(start)]
+    matching = [
+        (len(start), header) for header, starts in HEADERS.items() for start in starts if name.startswith(start)
+    ]
     return max(matching)[1]
 
 
@@ -93,7 +99,9 @@ def test_declarations_equal_the_toolkits(header: str, tmp_path: Path) -> None:
 def _toolkit_version(folders: list[Path]) -> int:
     for folder in folders:
         header = folder / "cuda.h"
-        found = re.search(r"#define CUDA_VERSION (\d+)", header.read_text(encoding="utf-8")) if header.is_file() else None
+        found = (
+            re.search(r"#define CUDA_VERSION (\d+)", header.read_text(encoding="utf-8")) if header.is_file() else None
+        )
         if found:
             return int(found[1])
     raise AssertionError("no cuda.h tells its version")
