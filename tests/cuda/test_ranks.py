@@ -163,6 +163,29 @@ def test_ddp_gives_both_ranks_the_gradient_of_the_whole_batch() -> None:
     assert first["largest_error"] < 1e-6
 
 
+def _contexts() -> list[list[int]]:
+    import pynvml
+    import torch
+
+    rank, _ = _join()
+    model = torch.nn.Linear(8, 8, device=f"cuda:{rank}")
+    torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])(
+        torch.ones(2, 8, device=f"cuda:{rank}")
+    ).sum().backward()
+    torch.cuda.synchronize()
+    torch.distributed.barrier()
+    pynvml.nvmlInit()
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(2)]
+    told = [[process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)] for handle in handles]
+    torch.distributed.barrier()
+    return [*told, [os.getpid()]]
+
+
+def test_a_rank_has_a_context_on_its_own_gpu_only() -> None:
+    (*first, own), (*second, other) = (one.value for one in run_ranks(_contexts, ranks=2, count=2))
+    assert first == second == [own, other]
+
+
 def _dies_before_the_collective() -> str:
     import torch
 

@@ -61,8 +61,10 @@ API int cuDevicePrimaryCtxRetain(int **context, int device) {
     return CUDA_SUCCESS;
 }
 API int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) {
+    lock();
     *flags = 0;
-    *active = 1;
+    *active = context_made(device); /* torch makes none where there is none yet */
+    unlock();
     return CUDA_SUCCESS;
 }
 API int cuCtxGetCurrent(int **context) {

@@ -103,7 +103,12 @@ size_t used_total(int device) {
     return sum;
 }
 
-void context_needed(int device) { own_slot()->context[visible[device]] = 1; }
+int context_made(int device) { return own_slot()->context[visible[device]]; }
+
+void context_needed(int device) {
+    if (!context_made(device)) trace("context on device %d", device);
+    own_slot()->context[visible[device]] = 1;
+}
 
 int account(int device, int64_t bytes) {
     context_needed(device);

@@ -48,7 +48,8 @@ int persistence_off(void);
 void *device_alloc(int device, size_t size); /* NULL: out of memory */
 int device_free(void *p, size_t *size);      /* 0: freed */
 int account(int device, int64_t bytes);      /* 0: it fits */
-void context_needed(int device);
+void context_needed(int device);             /* the process has one on the device from now on */
+int context_made(int device);
 size_t used_total(int device);                          /* by all processes of the ledger [bytes] */
 size_t used_by(int slot, int physical, int *pid);       /* by one process of the ledger [bytes]; pid 0: slot is free */
 int ledger_slots(void);
