@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.errors import EnvironmentFault
+
 _LIBRARIES = ("c10_cuda", "torch_cuda", "torch_python", "torch_cpu", "torch_cuda_linalg", "caffe2_nvrtc", "torch")
 _CUDA_NAME = re.compile(
     r"(?:cu[A-Z]|cuda|cublas|cudnn|cufft|cufile|cupti|curand|cusolver|cusparse|nccl|nvml|__cuda)[A-Za-z0-9_]*"
@@ -42,6 +44,9 @@ def wanted_symbols(torch_lib: Path) -> set[str]:
 
     Args:
         torch_lib: the folder `torch/lib` of a CUDA build.
+
+    Raises:
+        EnvironmentFault: One of its files is no whole 64-bit library.
     """
     imported: set[str] = set()
     own: set[str] = set()
@@ -50,12 +55,17 @@ def wanted_symbols(torch_lib: Path) -> set[str]:
         path = torch_lib / f"lib{name}.so"
         if not path.exists():
             continue
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as image:
-            elf = _Elf(image)
-            for symbol, is_defined in elf.symbols():
-                (own if is_defined else imported).add(symbol)
-            if name in ("c10_cuda", "torch_cuda"):
-                asked |= {found.decode() for found in _ASKED_BY_NAME.findall(elf.section(".rodata"))}
+        try:
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as image:
+                elf = _Elf(image)
+                for symbol, is_defined in elf.symbols():
+                    (own if is_defined else imported).add(symbol)
+                if name in ("c10_cuda", "torch_cuda"):
+                    asked |= {found.decode() for found in _ASKED_BY_NAME.findall(elf.section(".rodata"))}
+        except (OSError, ValueError, KeyError, struct.error) as error:
+            raise EnvironmentFault(
+                f"torch's library cannot be read; is torch installed whole? {path}: {error}"
+            ) from error
     return {name for name in (imported | asked) - own if _CUDA_NAME.fullmatch(name)} | set(_ALWAYS)
 
 
@@ -93,6 +103,8 @@ class _Elf:
 
     def __init__(self, image: mmap.mmap) -> None:
         self.image = image
+        if image[:6] != b"\x7fELF\x02\x01":
+            raise ValueError("no 64-bit little-endian library")
         (table,) = struct.unpack_from("<Q", image, 0x28)
         entry_bytes, count, names_index = struct.unpack_from("<HHH", image, 0x3A)
         rows = [struct.unpack_from("<IIQQQQIIQQ", image, table + i * entry_bytes) for i in range(count)]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.errors import EnvironmentFault
 from bench.standin.symbols import stub_source, wanted_symbols
 from tests.requirements import require_program
 
@@ -37,6 +38,14 @@ def test_imported_and_asked_for_but_not_its_own(torch_lib: Path) -> None:
 
 def test_a_folder_without_libraries_wants_little(tmp_path: Path) -> None:
     assert "cudaMalloc" not in wanted_symbols(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [None, 3000])
+def test_a_damaged_library_is_named(torch_lib: Path, kept: int | None) -> None:
+    library = torch_lib / "libtorch_cuda.so"
+    library.write_bytes(library.read_bytes()[:kept] if kept else b"#!/bin/sh\n")
+    with pytest.raises(EnvironmentFault, match=r"cannot be read; is torch installed whole\? .*libtorch_cuda.so"):
+        wanted_symbols(torch_lib)
 
 
 @pytest.mark.parametrize(
