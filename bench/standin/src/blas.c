@@ -56,7 +56,8 @@ API const char *cublasGetStatusName(int status) {
     return status ? "CUBLAS_STATUS_UNKNOWN" : "CUBLAS_STATUS_SUCCESS";
 }
 
-int standin_product(const char *name) { /* what every stub of a product does; its stream is not known: the default one */
+/* What every stub of a product does. Its stream is not known: it counts as the default one. */
+int standin_product(const char *name) {
     dim3 one = {1, 1, 1};
     lock();
     int error = launch_node(name, one, one, 0, NULL);

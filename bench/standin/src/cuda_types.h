@@ -1,5 +1,5 @@
-/* The part of CUDA's binary interface that the stand-in must lay out exactly: structures and constants, declared by hand
-   under their official names, so that no toolkit is needed. A test compares them with a toolkit's own headers.
+/* The part of CUDA's binary interface that the stand-in must lay out exactly: structures and constants, declared by
+   hand under their official names, so that no toolkit is needed. A test compares them with a toolkit's own headers.
    STANDIN_CUDA is the version of torch's CUDA, such as 13000 for 13.0: some layouts changed with 13. */
 #ifndef STANDIN_CUDA_TYPES_H
 #define STANDIN_CUDA_TYPES_H
@@ -11,7 +11,8 @@
 #endif
 
 /* ---- constants ---- */
-enum { /* cudaError_t; the driver's CUresult has the same numbers for the same errors, but for CUDA_ERROR_* names */
+/* cudaError_t */
+enum {
     cudaSuccess = 0,
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
@@ -48,7 +49,11 @@ enum { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 enum { cudaDriverEntryPointSuccess = 0, cudaDriverEntryPointSymbolNotFound = 1 };
 enum { CU_GET_PROC_ADDRESS_SUCCESS = 0, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1 };
 enum { CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0, CU_FUNC_ATTRIBUTE_NUM_REGS = 4 };
-enum { CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2, CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };
+enum {
+    CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+    CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
+    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9
+};
 enum { CU_MEMORYTYPE_DEVICE = 2 };
 enum { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_NOT_INITIALIZED = 1 };
 enum { CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1 };

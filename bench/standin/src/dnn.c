@@ -132,8 +132,9 @@ API int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(void *h, int mo
     *size = 0;
     return CUDNN_STATUS_SUCCESS;
 }
-API int cudnnGetBatchNormalizationBackwardExWorkspaceSize(void *h, int mode, int ops, void *x, void *y, void *dy, void *dz,
-                                                          void *dx, void *scale, void *activation, size_t *size) {
+API int cudnnGetBatchNormalizationBackwardExWorkspaceSize(void *h, int mode, int ops, void *x, void *y, void *dy,
+                                                          void *dz, void *dx, void *scale, void *activation,
+                                                          size_t *size) {
     *size = 0;
     return CUDNN_STATUS_SUCCESS;
 }

@@ -91,7 +91,9 @@ API int cuCtxGetLimit(size_t *value, int limit) {
 }
 API int cuStreamSynchronize(void *stream) { return stream_wait(stream); }
 API int cuGetErrorName(int error, const char **text) {
-    *text = error == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : error ? "CUDA_ERROR_UNKNOWN" : "CUDA_SUCCESS";
+    *text = error == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+            : error                           ? "CUDA_ERROR_UNKNOWN"
+                                              : "CUDA_SUCCESS";
     return CUDA_SUCCESS;
 }
 API int cuGetErrorString(int error, const char **text) {
@@ -253,7 +255,9 @@ API int cuModuleGetLoadingMode(int *mode) {
     return CUDA_SUCCESS;
 }
 API int cuFuncGetAttribute(int *value, int attribute, void *function) {
-    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : attribute == CU_FUNC_ATTRIBUTE_NUM_REGS ? 32 : 0;
+    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024
+             : attribute == CU_FUNC_ATTRIBUTE_NUM_REGS            ? 32
+                                                                  : 0;
     return CUDA_SUCCESS;
 }
 API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *function, int threads, size_t shared) {

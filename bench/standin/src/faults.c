@@ -7,9 +7,7 @@
 static _Atomic size_t launches;
 static _Atomic int broken; /* the sticky error; set by the kernel that fails, met by the call after it */
 
-static size_t planted(const char *variable) {
-    return number_of(variable, 0);
-}
+static size_t planted(const char *variable) { return number_of(variable, 0); }
 
 int count_launch(void) {
     static _Atomic size_t illegal_at = SIZE_MAX, ecc_at;

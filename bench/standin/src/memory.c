@@ -1,4 +1,4 @@
-/* Device memory: address space of the host, reserved and not touched. A ledger counts it, for all processes together. */
+/* Device memory: address space of the host, reserved and not touched. A ledger counts it for all processes. */
 #define _GNU_SOURCE
 #include "standin.h"
 #include <errno.h>
@@ -76,8 +76,10 @@ static Slot *own_slot(void) {
             take(&ledger[i]);
             return mine;
         }
-        if (pid && process_ended(pid)) none = pid;
-        else if (pid) continue;
+        if (pid && process_ended(pid))
+            none = pid;
+        else if (pid)
+            continue;
         if (__atomic_compare_exchange_n(&ledger[i].pid, &none, getpid(), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
             take(&ledger[i]);
             return mine;

@@ -1,5 +1,5 @@
 /* NCCL: communicators whose collectives really exchange, between the processes of one machine, one rank to a process.
-   An operation is queued and run by a thread of its own, in order; the stream waits for its ticket, the host does not. */
+   An operation is queued and run by a thread of its own, in order; the stream waits for its ticket, not the host. */
 #define _GNU_SOURCE
 #include "nccl_room.h"
 #include <pthread.h>
@@ -47,7 +47,8 @@ static void collective(Operation *o) {
             if (room_meet(comm)) return;
             int takes = scatters ? phase == own : kind == REDUCE || kind == GATHER ? own == o->what.root : 1;
             if (takes && reduces) {
-                if (reduce_slots(o->to + at, room_slot(comm, 0), comm->size, part / width, o->what.type, o->what.reduction))
+                if (reduce_slots(o->to + at, room_slot(comm, 0), comm->size, part / width, o->what.type,
+                                 o->what.reduction))
                     room_fail(comm, ncclInvalidArgument, "the stand-in does not reduce this type or operation");
             } else if (takes && kind == BROADCAST)
                 memcpy(o->to + at, room_slot(comm, o->what.root), part);
@@ -57,7 +58,8 @@ static void collective(Operation *o) {
         }
 }
 
-static int waits_for_earlier(const Operation *operations, const size_t *left, int i) { /* letters of a pair keep order */
+/* Letters of a pair keep their order. */
+static int waits_for_earlier(const Operation *operations, const size_t *left, int i) {
     for (int j = 0; j < i; j++)
         if (left[j] && operations[j].comm == operations[i].comm && operations[j].what.kind == operations[i].what.kind &&
             operations[j].what.root == operations[i].what.root)
@@ -91,7 +93,7 @@ static void letters(Operation *operations, int count) { /* all of a group's toge
             continue;
         }
         if (suspected) room_fail_lost(waiting->comm, waiting->what.root);
-        suspected = !suspected && room_lost(waiting->comm, waiting->what.root); /* then once more: it may have left a letter */
+        suspected = !suspected && room_lost(waiting->comm, waiting->what.root); /* once more: for a last letter */
         if (!suspected) room_pause(waiting->comm, seen);
     }
 }
@@ -297,8 +299,14 @@ API int ncclCommMemStats(Comm *comm, int what, uint64_t *value) {
 }
 API const char *ncclGetLastError(Comm *comm) { return comm ? comm->problem : init_problem; }
 API const char *ncclGetErrorString(int error) {
-    static const char *const texts[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error",
-        "invalid argument", "invalid usage", "remote process exited or there was a network error", "in progress"};
+    static const char *const texts[] = {"no error",
+                                        "unhandled cuda error",
+                                        "unhandled system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
+                                        "remote process exited or there was a network error",
+                                        "in progress"};
     return error >= 0 && error < 8 ? texts[error] : "unknown result code";
 }
 

@@ -36,7 +36,7 @@ static uint16_t fp16_write(float value) { /* to the nearest, ties to even */
     uint32_t bits = to_bits(value), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
     if (size > 0x7f800000) return (uint16_t)(sign | 0x7e00);
     if (size >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 and more: infinite */
-    if (size < 0x38800000) {                                  /* below 2^-14: the float adder rounds to steps of 2^-24 */
+    if (size < 0x38800000) { /* below 2^-14: the float adder rounds to steps of 2^-24 */
         float rounded = from_bits(size) + 0.5f;
         return (uint16_t)(sign | (to_bits(rounded) - 0x3f000000));
     }
@@ -44,20 +44,20 @@ static uint16_t fp16_write(float value) { /* to the nearest, ties to even */
 }
 
 #define SAME(x) (x)
-#define COMBINE(T, WIDE, READ, WRITE)                                                          \
-    for (size_t i = 0; i < count; i++) {                                                       \
-        WIDE all = READ(((const T *)slots)[i]);                                                \
-        for (int rank = 1; rank < ranks; rank++) {                                             \
-            WIDE one = READ(((const T *)(slots + (size_t)rank * SLOT_BYTES))[i]);              \
-            switch (reduction) {                                                               \
-                case ncclProd: all *= one; break;                                              \
-                case ncclMax: all = one > all ? one : all; break;                              \
-                case ncclMin: all = one < all ? one : all; break;                              \
-                default: all += one;                                                           \
-            }                                                                                  \
-        }                                                                                      \
-        ((T *)to)[i] = (T)WRITE(reduction == ncclAvg ? (WIDE)(all / (WIDE)ranks) : all);       \
-    }                                                                                          \
+#define COMBINE(T, WIDE, READ, WRITE)                                                                                  \
+    for (size_t i = 0; i < count; i++) {                                                                               \
+        WIDE all = READ(((const T *)slots)[i]);                                                                        \
+        for (int rank = 1; rank < ranks; rank++) {                                                                     \
+            WIDE one = READ(((const T *)(slots + (size_t)rank * SLOT_BYTES))[i]);                                      \
+            switch (reduction) {                                                                                       \
+                case ncclProd: all *= one; break;                                                                      \
+                case ncclMax: all = one > all ? one : all; break;                                                      \
+                case ncclMin: all = one < all ? one : all; break;                                                      \
+                default: all += one;                                                                                   \
+            }                                                                                                          \
+        }                                                                                                              \
+        ((T *)to)[i] = (T)WRITE(reduction == ncclAvg ? (WIDE)(all / (WIDE)ranks) : all);                               \
+    }                                                                                                                  \
     return 0
 
 int reduce_slots(void *to, const char *slots, int ranks, size_t count, int type, int reduction) {

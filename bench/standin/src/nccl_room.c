@@ -76,9 +76,8 @@ int room_pause(Comm *comm, uint32_t seen) {
 int room_open(Comm *comm) {
     int fd = shm_open(comm->name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     size_t bytes = room_bytes(comm->size);
-    void *map = fd >= 0 && !ftruncate(fd, (off_t)bytes)
-                    ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-                    : MAP_FAILED;
+    void *map = fd >= 0 && !ftruncate(fd, (off_t)bytes) ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                                                        : MAP_FAILED;
     if (fd >= 0) close(fd);
     if (map == MAP_FAILED) {
         snprintf(comm->problem, sizeof comm->problem, "no shared memory of %zu bytes for %.60s", bytes, comm->name);
@@ -104,8 +103,9 @@ int room_open(Comm *comm) {
     shm_unlink(comm->name); /* all are in: nothing stays behind */
     for (int i = 0; i < comm->size; i++)
         if (i != comm->rank && comm->room->members[i].device == own->device) {
-            snprintf(comm->problem, sizeof comm->problem, "Duplicate GPU detected : rank %d and rank %d both on CUDA device %x",
-                     comm->rank, i, (own->device + 1) << 12);
+            snprintf(comm->problem, sizeof comm->problem,
+                     "Duplicate GPU detected : rank %d and rank %d both on CUDA device %x", comm->rank, i,
+                     (own->device + 1) << 12);
             return ncclInvalidUsage;
         }
     return ncclSuccess;

@@ -32,10 +32,10 @@ typedef struct {
 static int handles[MAX_DEVICES]; /* a handle is the address of its GPU's entry */
 static int physical(void *handle) { return (int)((int *)handle - handles); }
 
-#define MAY(handle)                                                     \
-    do {                                                                \
-        int refused = script_refusal(handle ? physical(handle) : -1, __func__); \
-        if (refused) return refused;                                    \
+#define MAY(handle)                                                                                                    \
+    do {                                                                                                               \
+        int refused = script_refusal(handle ? physical(handle) : -1, __func__);                                        \
+        if (refused) return refused;                                                                                   \
     } while (0)
 
 static u64 told(void *handle, const char *key, u64 otherwise) {
@@ -197,17 +197,17 @@ API int nvmlDeviceGetGraphicsRunningProcesses_v3(void *h, u32 *n, Process *out) 
 }
 
 /* ---- sensors: a constant unless the script tells them ---- */
-#define SENSOR(function, type, key, otherwise)     \
-    API int function(void *h, type *out) {         \
-        MAY(h);                                    \
-        *out = (type)told(h, key, (u64)(otherwise)); \
-        return OK;                                 \
+#define SENSOR(function, type, key, otherwise)                                                                         \
+    API int function(void *h, type *out) {                                                                             \
+        MAY(h);                                                                                                        \
+        *out = (type)told(h, key, (u64)(otherwise));                                                                   \
+        return OK;                                                                                                     \
     }
-#define CLOCK(function, key)                                                                         \
-    API int function(void *h, int kind, u32 *mhz) {                                                  \
-        MAY(h);                                                                                      \
-        *mhz = kind == CLOCK_MEMORY ? (u32)gpu.memory_clock_mhz : (u32)told(h, key, (u64)gpu.sm_clock_mhz); \
-        return OK;                                                                                   \
+#define CLOCK(function, key)                                                                                           \
+    API int function(void *h, int kind, u32 *mhz) {                                                                    \
+        MAY(h);                                                                                                        \
+        *mhz = kind == CLOCK_MEMORY ? (u32)gpu.memory_clock_mhz : (u32)told(h, key, (u64)gpu.sm_clock_mhz);            \
+        return OK;                                                                                                     \
     }
 SENSOR(nvmlDeviceGetPowerUsage, u32, "power_mw", gpu.power_limit_w * 500)
 SENSOR(nvmlDeviceGetEnforcedPowerLimit, u32, "power_limit_mw", gpu.power_limit_w * 1000)

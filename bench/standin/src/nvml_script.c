@@ -1,11 +1,11 @@
-/* What a test lets NVML tell: lines of the file STANDIN_NVML, read again at each question. The last line that fits wins.
+/* What a test lets NVML tell: lines of the file STANDIN_NVML, read again at each question; the last that fits wins.
 
        # GPU of the machine (or *), figure, value
        *  temperature_c  71
        0  throttle_reasons  0x8
        0  process  4711  1073741824
        1  refuse  nvmlDeviceGetPowerUsage  3     (an NVML error)
-       1  hang    nvmlDeviceGetTemperature                                                                             */
+       1  hang    nvmlDeviceGetTemperature */
 #define _GNU_SOURCE
 #include "standin.h"
 #include <stdio.h>

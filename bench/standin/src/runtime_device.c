@@ -110,24 +110,38 @@ API int cudaDeviceGetLimit(size_t *value, int limit) {
     return cudaSuccess;
 }
 
+static int has_ability(int attribute) { /* streams, mapping, managed memory, memory by pages (102) and the like */
+    static const int abilities[] = {15, 19, 31, 32, 41, 78, 79, 80, 83, 89, 90, 91, 95, 99, 102, 103, 115};
+    for (size_t i = 0; i < sizeof abilities / sizeof *abilities; i++)
+        if (abilities[i] == attribute) return 1;
+    return 0;
+}
+
 int device_attribute(int attribute, int device) { /* by number; the driver's are the same */
     switch (attribute) {
-        case 1: case 2: case 3: return 1024;               /* threads of a block; its x, y */
-        case 4: return 64;                                 /* its z */
-        case 5: case 11: return 2147483647;                /* grid x; pitch */
-        case 6: case 7: return 65535;                      /* grid y, z */
-        case 8: return 49152;                              /* shared memory of a block unasked */
-        case 9: case 12: case 82: return 65536;            /* constant memory; registers */
-        case 10: return 32;                                /* warp */
+        case 1:
+        case 2:
+        case 3: return 1024; /* threads of a block; its x, y */
+        case 4: return 64; /* its z */
+        case 5:
+        case 11: return 2147483647; /* grid x; pitch */
+        case 6:
+        case 7: return 65535; /* grid y, z */
+        case 8: return 49152; /* shared memory of a block unasked */
+        case 9:
+        case 12:
+        case 82: return 65536; /* constant memory; registers */
+        case 10: return 32; /* warp */
         case 13: return gpu.sm_clock_mhz * 1000;
-        case 14: case 30: return 512;                      /* alignments */
+        case 14:
+        case 30: return 512; /* alignments */
         case 16: return gpu.sms;
-        case 33: return visible[device] + 1;               /* PCI bus */
+        case 33: return visible[device] + 1; /* PCI bus */
         case 36: return gpu.memory_clock_mhz * 1000;
         case 37: return gpu.memory_bus_bits;
         case 38: return gpu.l2_bytes;
         case 39: return gpu.threads_per_sm;
-        case 40: return 3;                                 /* copy engines */
+        case 40: return 3; /* copy engines */
         case 51: return 32;
         case 75: return gpu.major;
         case 76: return gpu.minor;
@@ -138,10 +152,8 @@ int device_attribute(int attribute, int device) { /* by number; the driver's are
         case 108: return gpu.l2_bytes / 4 * 3;
         case 109: return 134213632;
         case 111: return gpu.major >= 8 ? 1024 : 0;
-        case 120: return gpu.major >= 9;                   /* clusters */
-        case 15: case 19: case 31: case 32: case 41: case 78: case 79: case 80: case 83: case 89: case 90: case 91: case 95:
-        case 99: case 102: case 103: case 115: return 1;   /* abilities; 102: virtual memory management */
-        default: return 0;
+        case 120: return gpu.major >= 9; /* clusters */
+        default: return has_ability(attribute);
     }
 }
 API int cudaDeviceGetAttribute(int *value, int attribute, int device) {
@@ -215,8 +227,8 @@ void *driver_function(const char *name) {
     }
     return NULL;
 }
-API int cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version, unsigned long long flags,
-                                         int *status) {
+API int cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
+                                         unsigned long long flags, int *status) {
     *function = driver_function(symbol);
     trace("entry point %s %s", symbol, *function ? "found" : "NOT FOUND");
     if (status) *status = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;

@@ -66,7 +66,8 @@ API void __cudaRegisterFatBinaryEnd(void **handle) {}
 API void __cudaUnregisterFatBinary(void **handle) {}
 API char __cudaInitModule(void **handle) { return 1; }
 API void __cudaRegisterVar(void **h, char *var, char *address, const char *name, int e, size_t n, int c, int g) {}
-API void __cudaRegisterManagedVar(void **h, void **var, char *address, const char *name, int e, size_t n, int c, int g) {}
+API void __cudaRegisterManagedVar(void **h, void **var, char *address, const char *name, int e, size_t n, int c,
+                                  int g) {}
 API void __cudaRegisterFunction(void **h, const char *host, char *device, const char *name, int limit, void *thread,
                                 void *block, dim3 *block_dim, dim3 *grid_dim, int *warp) {
     kernel_add(host, name);
@@ -116,13 +117,13 @@ static size_t fill_width(const char *name) {
     return *type == 's' || !strncmp(type, "N3c108BFloat16E", 15) || !strncmp(type, "N3c104HalfE", 11) ? 2 : 0;
 }
 
-/* A constant that fills a small tensor is carried out; the first element of any other elementwise or reduced result, and
-   the counts that CUB gives, become 0. So .item() is defined. All else is left as it was. */
+/* A constant that fills a small tensor is carried out; the first element of any other elementwise or reduced result,
+   and the counts that CUB gives, become 0. So .item() is defined. All else is left as it was. */
 static void define_result(const char *name, void **arguments) {
     if (!arguments) return;
     if (strstr(name, "elementwise_kernel") && (strstr(name, "vectorized_") || strstr(name, "unrolled_"))) {
         char *to = *(char **)arguments[2];
-        size_t width = fill_width(name), count = (size_t) * (int *)arguments[0];
+        size_t width = fill_width(name), count = (size_t)*(int *)arguments[0];
         if (!width)
             zero(to);
         else if (count * width <= copy_limit && range_device(to) >= 0)
@@ -173,7 +174,8 @@ API int cudaLaunchKernel(const void *f, dim3 grid, dim3 block, void **arguments,
 API int __cudaLaunchKernel(void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared, void *stream) {
     return launch(kernel, grid, block, arguments, shared, stream);
 }
-API int cudaLaunchCooperativeKernel(const void *f, dim3 grid, dim3 block, void **arguments, size_t shared, void *stream) {
+API int cudaLaunchCooperativeKernel(const void *f, dim3 grid, dim3 block, void **arguments, size_t shared,
+                                    void *stream) {
     return launch(f, grid, block, arguments, shared, stream);
 }
 API int cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f, void **arguments) {
@@ -214,7 +216,8 @@ API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *f, int
 }
 
 /* ---- kernels from libraries loaded at run time ---- */
-API int cudaLibraryLoadData(void **out, const void *code, void *o, void **ov, unsigned n, void *l, void **lv, unsigned m) {
+API int cudaLibraryLoadData(void **out, const void *code, void *o, void **ov, unsigned n, void *l, void **lv,
+                            unsigned m) {
     *out = calloc(1, 8);
     return cudaSuccess;
 }

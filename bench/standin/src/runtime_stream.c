@@ -113,7 +113,8 @@ API int cudaStreamCreateWithPriority(void **out, unsigned flags, int priority) {
     if (device_error()) return give(device_error());
     Stream *made = calloc(1, sizeof *made);
     lock();
-    *made = (Stream){.priority = priority, .flags = flags, .device = current_device(), .id = ++stream_ids, .next = streams};
+    *made =
+        (Stream){.priority = priority, .flags = flags, .device = current_device(), .id = ++stream_ids, .next = streams};
     streams = made;
     context_needed(current_device());
     unlock();
@@ -168,7 +169,8 @@ API int cudaEventDestroy(void *event) {
 }
 API int cudaEventRecordWithFlags(void *event, void *stream, unsigned flags) {
     if (device_error()) return give(device_error());
-    *(Event *)event = (Event){clock_ms(), 1, ((Event *)event)->flags, stream_of(stream)->ticket, stream_of(stream)->capture};
+    *(Event *)event =
+        (Event){clock_ms(), 1, ((Event *)event)->flags, stream_of(stream)->ticket, stream_of(stream)->capture};
     return cudaSuccess;
 }
 API int cudaEventRecord(void *event, void *stream) { return cudaEventRecordWithFlags(event, stream, 0); }
@@ -231,7 +233,8 @@ API int cudaStreamIsCapturing(void *stream, int *status) {
     return cudaSuccess;
 }
 
-static int capture_info(void *stream, int *status, unsigned long long *id, void **graph, const void **nodes, size_t *n) {
+static int capture_info(void *stream, int *status, unsigned long long *id, void **graph, const void **nodes,
+                        size_t *n) {
     Graph *on = stream_of(stream)->capture;
     cudaStreamIsCapturing(stream, status);
     if (id) *id = on ? on->id : 0;

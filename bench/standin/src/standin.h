@@ -51,13 +51,13 @@ int account(int device, int64_t bytes);      /* 0: it fits */
 void context_needed(int device);             /* the process has one on the device from now on */
 int context_made(int device);
 size_t used_total(int device);                          /* by all processes of the ledger [bytes] */
-size_t used_by(int slot, int physical, int *pid);       /* by one process of the ledger [bytes]; pid 0: slot is free */
+size_t used_by(int slot, int physical, int *pid); /* by one process of the ledger [bytes]; pid 0: slot is free */
 int ledger_slots(void);
 void range_add(uintptr_t base, size_t size, int device);
-int range_device(const void *p);                        /* -1: not device memory */
+int range_device(const void *p); /* -1: not device memory */
 int range_find(const void *p, uintptr_t *base, size_t *size);
 void host_add(void *p, size_t size);
-int host_remove(void *p, size_t *size);                 /* 0: it was there */
+int host_remove(void *p, size_t *size); /* 0: it was there */
 int host_is(const void *p);
 void copy(void *to, const void *from, size_t size);
 void fill(void *to, int value, size_t size);
@@ -69,9 +69,9 @@ int device_attribute(int attribute, int device);
 void *driver_function(const char *name);
 const char *error_text(int error);
 const char *error_name(int error);
-int stream_captures(void *stream);                /* 1: a graph is captured, which gets one more node */
+int stream_captures(void *stream); /* 1: a graph is captured, which gets one more node */
 void stream_follow(void *stream, uint64_t ticket); /* what comes after on the stream waits for the ticket */
-int stream_wait(void *stream);                      /* as the host waits; a runtime error */
+int stream_wait(void *stream); /* as the host waits; a runtime error */
 int launch_node(const char *name, dim3 grid, dim3 block, size_t shared, void *stream);
 
 /* nccl.c: collectives run on a thread of their own; a ticket says up to which one to wait */
@@ -80,6 +80,6 @@ void work_wait(uint64_t ticket);
 
 /* nvml_script.c */
 int script_number(int physical, const char *key, uint64_t *value); /* 1: the script tells it */
-int script_refusal(int physical, const char *function);            /* the NVML error to give; 0: none */
+int script_refusal(int physical, const char *function); /* the NVML error to give; 0: none */
 int script_processes(int physical, int n, uint32_t *pids, uint64_t *bytes);
 #endif

@@ -91,7 +91,8 @@ static void read_visible(void) {
     char text[1024], *rest = NULL;
     snprintf(text, sizeof text, "%s", mask);
     device_count = 0;
-    for (char *word = strtok_r(text, ",", &rest); word && device_count < MAX_DEVICES; word = strtok_r(NULL, ",", &rest)) {
+    for (char *word = strtok_r(text, ",", &rest); word && device_count < MAX_DEVICES;
+         word = strtok_r(NULL, ",", &rest)) {
         int index = visible_index(word);
         if (index < 0 || index >= device_all) break; /* as the driver does: it stops at the first that is none */
         visible[device_count++] = index;
