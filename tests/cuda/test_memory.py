@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bench.standin import GPUS, gpu_uuid
 from tests.cuda.on_standin import GIB, MIB, run, run_ranks
 
 pytestmark = pytest.mark.cuda
@@ -143,11 +144,10 @@ def _identity() -> dict[str, Any]:
     }
 
 
-def test_visible_devices_choose_by_index_and_uuid() -> None:
-    from bench.standin import GPUS, gpu_uuid
-
+@pytest.mark.parametrize("visible", ["3,1", f"{gpu_uuid(3)},{gpu_uuid(1)}"])
+def test_visible_devices_choose_by_index_or_uuid(visible: str) -> None:
     gpu = GPUS["h100-80gb"]
-    told = run(_identity, gpu="h100-80gb", count=4, variables={"CUDA_VISIBLE_DEVICES": f"3,{gpu_uuid(1)}"})
+    told = run(_identity, gpu="h100-80gb", count=4, variables={"CUDA_VISIBLE_DEVICES": visible})
     assert told == {
         "count": 2,
         "name": gpu.name,

@@ -88,3 +88,43 @@ def test_the_scaler_skips_exactly_where_an_infinity_was_planted(option: str) -> 
         assert weights[0] == weights[1] == weights[2] != weights[3]
         assert [scale / 2**16 for scale in told["scales"]] == [1, 0.5, 0.25, 0.25]
         assert told["norms"][1] == told["norms"][2] == float("inf")
+
+
+def _without_gradients() -> list[float]:
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+
+    from tests.cuda.values import Values
+
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 4, 32, 16) for _ in range(3))
+    with torch.no_grad(), Values():
+        on_gpu = scaled_dot_product_attention(q.cuda(), k.cuda(), v.cuda(), is_causal=True).cpu()
+    on_cpu = scaled_dot_product_attention(q, k, v, is_causal=True)
+    return [(on_gpu - on_cpu).abs().max().item(), on_cpu.abs().max().item()]
+
+
+def test_attention_without_gradients_has_values_too() -> None:
+    error, largest = run(_without_gradients, copy_bytes=COPY_BYTES)
+    assert largest > 1
+    assert error < 1e-6
+
+
+def _random() -> list[list[float]]:
+    import torch
+
+    from tests.cuda.values import Values
+
+    def draw(device: str) -> list[float]:
+        generator = torch.Generator(device).manual_seed(5)
+        first = torch.empty(3, device=device).normal_(generator=generator)
+        return [*first.tolist(), *torch.rand(2, device=device, generator=generator).tolist()]
+
+    with Values():
+        on_gpu = draw("cuda")
+    return [draw("cpu"), on_gpu]
+
+
+def test_random_numbers_are_those_of_the_cpus_generator_of_that_seed() -> None:
+    on_cpu, on_gpu = run(_random, copy_bytes=COPY_BYTES)
+    assert on_gpu == on_cpu

@@ -1,7 +1,7 @@
 """Right values on the stand-in GPU: each CUDA operator is computed by the CPU too, into the same memory.
 
 The CUDA operator runs as well, so allocations and choices of kernels stay the real ones, but the mode itself changes
-what autograd allocates: bytes are tested without it, and values with it. Random numbers differ from a GPU's;
+what autograd allocates: bytes are tested without it, and values with it. Random numbers are the CPU's;
 collectives exchange by themselves. `copy_bytes` must be at least the largest tensor.
 """
 
@@ -26,7 +26,7 @@ def on_host(value: Any) -> Any:
     if isinstance(value, torch.device) and value.type == "cuda":
         return torch.device("cpu")
     if isinstance(value, torch.Generator):
-        return None
+        return _generator_on_host(value) if value.device.type == "cuda" else value
     if not isinstance(value, torch.Tensor) or not value.is_cuda:
         return value
     storage = value.untyped_storage()
@@ -36,6 +36,19 @@ def on_host(value: Any) -> Any:
     raw = torch.frombuffer(memory, dtype=torch.uint8)
     empty = torch.empty(0, dtype=value.dtype)
     return empty.set_(raw.untyped_storage(), value.storage_offset(), value.size(), value.stride())
+
+
+_generators: dict[int, tuple[torch.Generator, int, torch.Generator]] = {}
+"""By identity of a GPU's generator, which is kept so that the identity stays its own: it, its seed, the CPU's."""
+
+
+def _generator_on_host(generator: torch.Generator) -> torch.Generator:
+    """Give a CPU generator of the same seed, which goes on from call to call until the GPU's is seeded anew."""
+    seed = generator.initial_seed()
+    known = _generators.get(id(generator))
+    if known is None or known[1] != seed:
+        known = _generators[id(generator)] = (generator, seed, torch.Generator().manual_seed(seed))
+    return known[2]
 
 
 def _flash(
@@ -142,9 +155,7 @@ def _speaks_of_cuda(args: Any, kwargs: Any) -> bool:
 
 
 def _write(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Copy; where the GPU's result has rows to spare, into its first."""
-    if target.shape != source.shape:
-        if target.dim() != source.dim():
-            return
-        target = target[tuple(slice(0, n) for n in source.shape)]
-    target.copy_(source)
+    """Copy; where the GPU's result has rows to spare, into its first; where it leaves one out, nothing."""
+    if target.dim() != source.dim() or not target.numel():
+        return
+    target[tuple(slice(0, n) for n in source.shape)].copy_(source)
