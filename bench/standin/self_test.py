@@ -45,7 +45,7 @@ def check(again: bool = False) -> float | None:
 def _run_parts(folder: Path) -> None:
     variables = environment(gpu="a100-80gb", count=2, memory_bytes=_MEMORY_BYTES, ledger=folder / "ledger")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("STANDIN_", "CUDA_", "PYTORCH_"))}
-    command = [sys.executable, "-m", "bench.standin.parts"]
+    command = [sys.executable, "-m", "bench.rank.standin_parts"]
     try:
         done = subprocess.run(
             command, env=kept | variables, capture_output=True, text=True, timeout=_LIMIT_S, check=False

@@ -18,7 +18,7 @@ from tests.cuda.values import COPY_BYTES
 pytestmark = pytest.mark.cuda
 
 BENCH = [sys.executable, "-c", "from bench.cli import main; main()"]
-RANK = "bench.run.worker:_measure"
+RANK = "bench.rank.worker:_measure"
 """The function in which a rank measures."""
 SWEEP = """
 format: 1
