@@ -1,1 +1,5 @@
-"""All that runs inside one rank of a launch, each in a fresh process that has torch. Read `protocol.py` first."""
+"""One rank of a launch: puts together its trial's model, optimizer, loop and device, and runs the measurement.
+
+In a process of its own, which has torch; also the small programs that ask torch for the driver. Read `protocol.py`
+first.
+"""

@@ -1,1 +1,4 @@
-"""What is trained: corpora, models, micro-batches. In a rank's process. Read `build.py` first."""
+"""What is trained: models, micro-batches, loss; `data/` has the corpora.
+
+In a rank's process; `data/` in every process, without torch. Read `build.py` first.
+"""
