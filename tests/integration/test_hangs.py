@@ -192,7 +192,7 @@ def _wait_for_ranks(lab: Any, are_there: Callable[[Beats], bool]) -> None:
 
 
 @pytest.mark.ddp
-def test_nothing_is_left_2_s_after_the_driver_is_killed_with_all_ranks_inside_a_collective(lab: Any) -> None:
+def test_nothing_is_left_after_the_driver_is_killed_with_all_ranks_inside_a_collective(lab: Any) -> None:
     """No Python runs in ranks that wait in C++: only the kernel can end them with their parent.
 
     That it takes no longer than 2 s is measured by `benchmarks/endings.py`.

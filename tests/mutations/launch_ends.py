@@ -82,7 +82,7 @@ LAUNCH_ENDS = (
         "    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
         "",
         (
-            HANGS + "test_nothing_is_left_2_s_after_the_driver_is_killed_with_all_ranks_inside_a_collective",
+            HANGS + "test_nothing_is_left_after_the_driver_is_killed_with_all_ranks_inside_a_collective",
             RESUME + "test_no_process_is_left_after_the_driver_is_killed",
         ),
     ),
