@@ -1,6 +1,6 @@
 """Every fault of a sweep, found in one go.
 
-Works on plain values, whether they come from a file or from flags; who calls adds the line or the flag.
+Works on plain values from a file or from flags; the caller adds the line or the flag.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bench.sweep.trial import show_value
 from bench.sweep.words import from_pydantic, plain_location
 
 _DERIVED_KEYS = ("device", *BATCH_KEYS)
-"""Settings that a skip rule may name although they are no axis: each trial gets them from elsewhere."""
+"""Settings that a skip rule may name without their being an axis: each trial gets them from elsewhere."""
 
 
 def check_document(document: Any) -> tuple[SweepSpec | None, list[Fault]]:
@@ -38,20 +38,20 @@ def check_document(document: Any) -> tuple[SweepSpec | None, list[Fault]]:
         return None, [Fault((), problem, "Start with: format: 1", shows_value=False)]
     faults = list(_format_faults(document))
     if faults and _is_newer(document.get("format")):
-        return None, faults  # what else it holds is for a newer reader to judge
+        return None, faults  # only a newer reader can judge the rest
     if "axes" not in document and "trials" not in document:
-        way_out = "Add axes: {micro_batch_size: [1, 2, 4]}, or list trials one by one below trials"
+        way_out = "Add axes: {micro_batch_size: [1, 2, 4]}, or list the trials one by one under trials"
         faults.append(Fault(("axes",), "is missing", way_out, shows_value=False))
     elif not document.get("trials") and document.get("axes", {}) == {}:
-        way_out = "Add one, such as micro_batch_size: [1, 2, 4]; for a single trial use bench run"
-        faults.append(Fault(("axes",), "has no axis", way_out, shows_value=False))
+        way_out = "Add an axis, such as micro_batch_size: [1, 2, 4]; for a single trial use bench run"
+        faults.append(Fault(("axes",), "is empty", way_out, shows_value=False))
     spec, found = check_one_trial({**document, "format": FORMAT} if faults else document)
     faults += found
     return (None, faults) if faults else (spec, [])
 
 
 def check_one_trial(document: dict[str, Any]) -> tuple[SweepSpec | None, list[Fault]]:
-    """Check plain values as a sweep that may have no axis at all, so that it is one trial."""
+    """Check plain values as a sweep that may have no axis, so that it is a single trial."""
     spec, faults = _structure(document)
     broken = {fault.location for fault in faults}
     faults += [fault for fault in axes_faults(document) if fault.location not in broken]
@@ -78,7 +78,7 @@ def _format_faults(document: Mapping[str, Any]) -> Iterator[Fault]:
         problem = f"is newer than this bench, which reads format {FORMAT}"
         yield Fault(("format",), problem, "Update bench: pip install --upgrade accumbench", version)
     elif version != FORMAT or not isinstance(version, int) or isinstance(version, bool):
-        yield Fault(("format",), "is not a format of sweep files", f"Write format: {FORMAT}", version)
+        yield Fault(("format",), "is not a known format", f"Write format: {FORMAT}", version)
 
 
 def _structure(document: dict[str, Any]) -> tuple[SweepSpec | None, list[Fault]]:
@@ -100,29 +100,29 @@ def _batch_faults(document: Mapping[str, Any]) -> Iterator[Fault]:
     ]
     if not given and isinstance(document.get("base", {}), dict):
         way_out = (
-            "Add global_batch_size, sequences per update, or accumulation_steps, micro-batches per update and rank"
+            "Add global_batch_size (sequences per update) or accumulation_steps (micro-batches per update on each rank)"
         )
-        yield Fault(("base",), "says nothing about the size of an update", way_out, shows_value=False)
+        yield Fault(("base",), "sets no global batch size", way_out, shows_value=False)
     if len({key for _, key, _ in given}) == len(BATCH_KEYS):
         part, key, value = given[-1]
-        problem = "is given beside global_batch_size, and each follows from the other"
+        problem = "conflicts with global_batch_size: each determines the other"
         yield Fault((part, key), problem, "Keep one of the two", value)
 
 
 def _measure_faults(document: Mapping[str, Any]) -> Iterator[Fault]:
-    """A launch lasts until its figures are good enough, or for a fixed number of updates."""
+    """A launch lasts as long as its preset needs, or a fixed number of updates: never both."""
     measure = section(document, "measure")
     if measure.get("preset") is None:
         return
     for key in FIXED_LENGTH:
         if measure.get(key) is not None:
-            problem = "is given beside preset, which decides itself how many updates to run"
-            way_out = "Keep one of the two: a preset, or a fixed length (warmup_updates and updates)"
+            problem = "conflicts with preset, which sets the number of updates itself"
+            way_out = "Use either a preset or a fixed length (warmup_updates and updates)"
             yield Fault(("measure", key), problem, way_out, measure[key])
 
 
 def _skip_faults(document: Mapping[str, Any], doubtful: set[str]) -> Iterator[Fault]:
-    """A skip rule speaks of axes and of values that they have. `doubtful` axes have faults of their own."""
+    """A skip rule names axes and values that they have. `doubtful` axes have faults of their own."""
     rules = document.get("skip")
     axes = section(document, "axes")
     for number, rule in enumerate(rules if isinstance(rules, list) else []):
@@ -139,22 +139,22 @@ def _skip_faults(document: Mapping[str, Any], doubtful: set[str]) -> Iterator[Fa
                 and name not in _DERIVED_KEYS
                 and not any(name.startswith(f"{axis}.") for axis in axes)
             ):
-                problem = "is the same in every trial: it is no axis of this sweep"
+                problem = "is the same in every trial: it is not an axis of this sweep"
                 yield Fault(location, problem, f"Name an axis: {', '.join(axes)}", wanted)
 
 
 def _skip_value_faults(location: Location, name: str, wanted: Any, values: Any) -> Iterator[Fault]:
     if isinstance(wanted, list) and not wanted:
-        yield Fault(location, "is empty, and so selects nothing", "List at least one value", wanted)
+        yield Fault(location, "is empty, so it selects nothing", "List at least one value", wanted)
     for position, value in enumerate(listed(wanted)):
         if isinstance(values, list) and not any(same_value(value, other) for other in values):
             place = (*location, position) if isinstance(wanted, list) else location
             way_out = f"Use values of that axis: {', '.join(show_value(other) for other in values)}"
-            yield Fault(place, f"is no value of axes.{name}", way_out, value)
+            yield Fault(place, f"is not a value of axes.{name}", way_out, value)
 
 
 def _base_faults(document: Mapping[str, Any], broken: set[Location]) -> Iterator[Fault]:
-    """Find settings of base that rule each other out in every trial, leaving out what is faulty already."""
+    """Find settings of base that rule each other out in every trial; settings already found faulty are left out."""
     base = copy.deepcopy(section(document, "base"))
     named = [*section(document, "axes"), *(name for _, settings in listed_trials(document) for name in settings)]
     axes = [name for name in named if name in field_paths()]
@@ -172,7 +172,7 @@ def _base_faults(document: Mapping[str, Any], broken: set[Location]) -> Iterator
 
 
 def _usable_part(base: dict[str, Any]) -> TrialConfig:
-    """Read what can be read of base, leaving out whole settings that cannot: they are reported already."""
+    """Read base without the settings that cannot be read: those are already reported."""
     try:
         return TrialConfig.model_validate(base)
     except ValidationError as failure:

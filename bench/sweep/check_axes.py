@@ -68,18 +68,18 @@ def _axis_values_faults(name: str, values: list[Any]) -> Iterator[Fault]:
     for position, value in enumerate(values):
         location: Location = ("axes", name, position)
         if isinstance(value, list):
-            yield Fault(location, "is a list inside the list of values", "Write the values side by side", value)
+            yield Fault(location, "is a list inside the list of values", "Write one flat list", value)
             continue
         if name == SEARCHED_AXIS and isinstance(value, dict):
-            way_out = f"Write axes: {{{name}: {{max: N}}}} with N of 1 to {LARGEST_SEARCHED:,}, or list sizes"
-            yield Fault(location, "is a search among sizes: {max: N} stands alone", way_out, value)
+            way_out = f"Write axes: {{{name}: {{max: N}}}} with N from 1 to {LARGEST_SEARCHED:,}, or list sizes"
+            yield Fault(location, "is a search, which cannot be one value of a list", way_out, value)
             continue
         if value is None and name in BATCH_KEYS:
-            yield Fault(location, "is no size", "Remove it", value)
+            yield Fault(location, "is not a size", "Remove it", value)
             continue
         if name == "device" and value == "auto" and len(values) > 1:
             way_out = "List cpu and cuda only"
-            yield Fault(location, "becomes cpu or cuda, and so repeats another value of this axis", way_out, value)
+            yield Fault(location, "becomes cpu or cuda, so it may repeat another value of this axis", way_out, value)
         try:
             config = TrialConfig.model_validate(with_settings({}, {name: value}))
         except ValidationError as failure:
@@ -93,7 +93,7 @@ def _axis_values_faults(name: str, values: list[Any]) -> Iterator[Fault]:
 
 
 def axis_value_fault(name: str, location: Location, error: Any) -> Fault:
-    """Move a fault found by way of a whole trial back to the value in the axis."""
+    """Move a fault found in a whole trial back to the axis value that caused it."""
     inside = plain_location(error["loc"])
     fault = from_pydantic(error, keys_at(("base", *inside)))
     way_out = fault.way_out.replace(f"Write {name}: ", "Write ")

@@ -12,17 +12,17 @@ from bench.sweep.fields import LARGEST, SkipRule, SweepSpec
 from bench.sweep.trial import Search, Skipped, Sweep, Trial, resolve
 
 MOST_TRIALS = 10_000
-"""Most combinations a sweep may have: more is a slip, and would take weeks."""
+"""Most combinations a sweep may have: more is a mistake, and would take weeks."""
 
 _ENDLESS = MachineFacts(device="cuda", cuda_device_count=LARGEST)
-"""A machine that lacks nothing: what is skipped on it is skipped by the sweep itself."""
+"""A machine that can run everything: a trial skipped here is skipped by the sweep itself."""
 
 
 def product_faults(spec: SweepSpec) -> Iterator[Fault]:
     """Find what only the full product shows: too many trials, none left, rules and limits that nothing meets."""
     number = len(spec.trials) or math.prod(len(values) for values in spec.axes.values())
     if number > MOST_TRIALS:
-        problem = f"makes {number:,} combinations, and a sweep may have {MOST_TRIALS:,}"
+        problem = f"makes {number:,} combinations; a sweep may have at most {MOST_TRIALS:,}"
         where = "trials" if spec.trials else "axes"
         yield Fault((where,), problem, "Shorten an axis, or split the sweep", shows_value=False)
         return
@@ -50,7 +50,7 @@ def _unused_rules(sweep: Sweep) -> Iterator[Fault]:
             return
     for number, rule in unused.items():
         way_out = "Correct its values, or remove the rule"
-        yield Fault(("skip", number, "when"), "selects no trial of this sweep", way_out, rule.when)
+        yield Fault(("skip", number, "when"), "matches no trial of this sweep", way_out, rule.when)
 
 
 def _nothing_left(spec: SweepSpec, reasons: list[str]) -> Fault:
@@ -64,8 +64,8 @@ def _nothing_left(spec: SweepSpec, reasons: list[str]) -> Fault:
         return Fault(("base", "global_batch_size"), problem, f"For the first combination, use {advice}", batch)
     most = max(reasons, key=reasons.count)
     same = reasons.count(most)
-    count = "all" if same == len(reasons) else f"{same} of them"
-    problem = f"leaves nothing to run: {len(reasons)} combinations, all skipped; {count} because {most.rstrip('.')}"
+    count = "" if same == len(reasons) else f"{same} of them "
+    problem = f"leaves nothing to run: all {len(reasons)} combinations are skipped, {count}because {most.rstrip('.')}"
     where = "trials" if spec.trials else "axes"
     return Fault((where,), problem, f"Change {where} or base so that a trial is left", shows_value=False)
 

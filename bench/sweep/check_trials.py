@@ -29,11 +29,11 @@ def trials_faults(document: Mapping[str, Any]) -> Iterator[Fault]:
     if not document.get("trials"):
         return
     if section(document, "axes"):
-        problem = "stands beside axes, and each says by itself which trials there are"
+        problem = "conflicts with axes: each defines the trials by itself"
         yield Fault(("trials",), problem, "Keep one of the two", shows_value=False)
     if document.get("skip"):
-        way_out = "Remove it, and leave what is not wanted out of the list"
-        yield Fault(("skip",), "has no use beside trials", way_out, shows_value=False)
+        way_out = "Remove it, and take unwanted trials out of the list"
+        yield Fault(("skip",), "has no effect with trials", way_out, shows_value=False)
     for position, settings in listed_trials(document):
         for name, value in settings.items():
             yield from _setting_faults(("trials", position, name), name, value)
@@ -54,8 +54,8 @@ def _batch_faults(base: Mapping[str, Any], settings: Mapping[str, Any], location
     """Exactly one of global_batch_size and accumulation_steps is given; the other follows."""
     given = [key for key in BATCH_KEYS if {**base, **settings}.get(key) is not None]
     if not given:
-        way_out = "Add global_batch_size or accumulation_steps, to it or to base"
-        yield Fault(location, "says nothing about the size of an update", way_out, shows_value=False)
+        way_out = "Add global_batch_size or accumulation_steps, here or in base"
+        yield Fault(location, "sets no global batch size", way_out, shows_value=False)
     if len(given) == len(BATCH_KEYS):
-        problem = "has both global_batch_size and accumulation_steps, and each follows from the other"
+        problem = "has both global_batch_size and accumulation_steps, but each determines the other"
         yield Fault(location, problem, "Keep one of the two, here or in base", shows_value=False)

@@ -141,22 +141,22 @@ def _plain(value: Any) -> Any:
 
 
 _SYNTAX_WORDS = (
-    ("'\\t'", "a tab stands where spaces must", "Indent with spaces"),
+    ("'\\t'", "a tab where only spaces are allowed", "Indent with spaces"),
     ("'@'", "a plain value cannot begin with @", "Put quotes round it"),
     ("'`'", "a plain value cannot begin with `", "Put quotes round it"),
     ("'%'", "a plain value cannot begin with %", "Put quotes round it"),
     (
         "mapping values are not allowed",
-        "a colon where none can be",
-        "See that the line above has its colon, and put quotes round a value that holds one",
+        "a colon in the wrong place",
+        "Check that the line above has its colon, and put quotes round a value that contains one",
     ),
     ("could not find expected ':'", "a key without its colon", "Write key: value, with a space after the colon"),
     ("expected ',' or ']'", "a list [ that is not closed, or lacks a comma", "Close it with ]"),
     ("expected ',' or '}'", "a section { that is not closed, or lacks a comma", "Close it with }"),
     (
         "expected <block end>",
-        "the indentation does not fit the lines above",
-        "Line keys of one section up, with spaces",
+        "the indentation does not match the lines above",
+        "Align the keys of a section with spaces",
     ),
     ("found unexpected end of stream", "a quote that is not closed", "Close the quote"),
     ("another document", "a second document begins (---)", "Keep one sweep per file"),

@@ -54,7 +54,7 @@ def expand(sweep: Sweep, facts: MachineFacts) -> list[Trial | Skipped | Search]:
 
 
 def _search(open_values: AxisValues, found: Sequence[Trial | Skipped]) -> Search | Skipped:
-    """Make one search of the sizes that can run; where none can, a skip for the reason of the smallest."""
+    """Make one search of the sizes that can run; where none can, a skip with the reason of the smallest."""
     candidates = tuple(entry for entry in found if isinstance(entry, Trial))
     if candidates:
         return Search(candidates, open_values)
@@ -122,7 +122,7 @@ def _reason_to_skip(
     for rule in sweep.spec.skip:
         if rule_matches(rule, dict(values), resolved):
             return rule.reason
-    # The settings as given: resolving fills numbers in that nobody asked for.
+    # The settings as given: resolving fills in numbers that nobody asked for.
     if given.global_batch_size is None:
         given = given.model_copy(update={"global_batch_size": resolved.global_batch_size})
     for contradiction in contradictions(given):
@@ -160,7 +160,9 @@ def _repeats_another(sweep: Sweep, config: TrialConfig) -> str | None:
         if config.world_size == 1:
             return "gradient_sync = every is the same as last with one rank. Use world_size 2 or more."
         if config.accumulation_steps == 1:
-            return "gradient_sync = every is the same as last at one accumulation step. Use a smaller micro_batch_size."
+            return (
+                "gradient_sync = every is the same as last with one accumulation step. Use a smaller micro_batch_size."
+            )
     return None
 
 
@@ -171,10 +173,10 @@ def _lacks(config: TrialConfig, facts: MachineFacts) -> str | None:
     count = facts.cuda_device_count
     asked = f"world_size = {config.world_size} needs {config.world_size} GPU{'s' if config.world_size > 1 else ''}"
     if count == 0:
-        return f"{asked}, and none is usable here. Use a machine with GPUs, or device cpu."
+        return f"{asked}, but none is usable here. Use a machine with GPUs, or device cpu."
     if config.world_size > count:
         most = "1" if count == 1 else f"{count} or less"
-        return f"{asked}, and {count} {'is' if count == 1 else 'are'} usable here. Use world_size {most}."
+        return f"{asked}, but only {count} {'is' if count == 1 else 'are'} usable here. Use world_size {most}."
     if not facts.bf16_supported and "bf16" in (config.amp_mode, config.param_dtype):
         key = "amp_mode" if config.amp_mode == "bf16" else "param_dtype"
         return f"{key} = bf16 needs a GPU that computes in bf16 (Ampere or newer). Use fp16 or fp32."

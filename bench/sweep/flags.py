@@ -63,7 +63,9 @@ def _in_flags(fault: Fault) -> str:
     """Write a fault with flags where it has dotted names."""
     keys = [str(part) for part in fault.location if part not in ("base", "measure")]
     if not keys:
-        return "The size of an update is missing. Add --global-batch-size, in sequences, or --accumulation-steps."
+        return (
+            "The global batch size is missing. Add --global-batch-size (sequences per update) or --accumulation-steps."
+        )
     names = sorted((name for name in field_paths() if "_" in name or "." in name), key=len, reverse=True)
     pattern = re.compile(r"(?<![\w.-])(?:" + "|".join(re.escape(name) for name in names) + r")(?![\w.])")
     own = replace(

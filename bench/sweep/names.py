@@ -37,7 +37,7 @@ _PHRASES: dict[str, Callable[[str], str]] = {
     "sequences_per_epoch": lambda value: f"{value} sequences per epoch",
     "clip_norm": lambda value: f"clip {value}",
     "global_batch_size": lambda value: f"global batch {value}",
-    # Values that say themselves what they are.
+    # Values that need no word beside them.
     **dict.fromkeys(("model", "model_kind", "device", "data_source", "optimizer"), lambda value: value),
 }
 

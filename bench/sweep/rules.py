@@ -1,7 +1,7 @@
 """Which settings rule each other out.
 
-Each rule looks at one trial's settings and yields contradictions. Where every trial has one, it is a fault of the file;
-where only some values of an axis lead to it, those trials are skipped with the same words.
+Each rule looks at one trial's settings and yields contradictions. If every trial has one, it is a fault of the file;
+if only some axis values lead to it, those trials are skipped with the same words.
 """
 
 from __future__ import annotations
@@ -79,17 +79,17 @@ def _either(sizes: list[int]) -> str:
 
 
 def _model(config: TrialConfig) -> Iterator[Contradiction]:
-    """A model knows positions and ids only so far."""
+    """A model has a longest sequence and a largest token id."""
     name = config.model.preset
     shape = PRESETS[name]
     if config.seq_len > shape.max_seq_len:
-        problem = f"is more than {name} takes: its max_seq_len is {shape.max_seq_len}"
+        problem = f"exceeds max_seq_len = {shape.max_seq_len} of {name}"
         longer = [other for other, its in PRESETS.items() if its.max_seq_len >= config.seq_len]
         way_out = f"Use seq_len {shape.max_seq_len} or less" + (f", or model {_either_name(longer)}" if longer else "")
         yield _contradiction(config, ("seq_len", "model.preset"), problem, way_out)
     synthetic = config.data.synthetic
     if synthetic is not None and synthetic.vocab_size > shape.vocab_size:
-        problem = f"is more ids than {name} knows: its vocab_size is {shape.vocab_size}"
+        problem = f"exceeds vocab_size = {shape.vocab_size} of {name}"
         way_out = f"Use {shape.vocab_size} or less, or a model with a larger vocabulary"
         yield _contradiction(config, ("data.synthetic.vocab_size", "model.preset"), problem, way_out)
 
@@ -99,11 +99,11 @@ def _either_name(names: list[str]) -> str:
 
 
 def _precision(config: TrialConfig) -> Iterator[Contradiction]:
-    """The gradient scaler works on fp32 gradients; TF32 works on fp32 matrix products."""
+    """The gradient scaler needs fp32 gradients; TF32 needs fp32 matrix products."""
     keys = ("amp_mode", "param_dtype")
     stored = config.param_dtype
     if config.amp_mode == "fp16" and stored != "fp32":
-        problem = f"cannot work with param_dtype {stored}: torch's gradient scaler refuses {stored} gradients"
+        problem = f"does not work with param_dtype {stored}: torch's gradient scaler refuses {stored} gradients"
         yield _contradiction(config, keys, problem, "Use param_dtype fp32, or amp_mode fp32 or bf16")
     if config.amp_mode == "tf32" and stored != "fp32":
         problem = f"has no effect with param_dtype {stored}: no matrix product runs in fp32"
@@ -121,7 +121,7 @@ def _optimizer(config: TrialConfig) -> Iterator[Contradiction]:
 
 
 def _schedule(config: TrialConfig) -> Iterator[Contradiction]:
-    """A schedule that falls must know where it ends; one that does not fall has no end."""
+    """A decaying schedule needs an end; a constant one has none."""
     schedule = config.schedule
     total, warmup = schedule.total_updates, schedule.lr_warmup_updates
     if schedule.name == "constant":
@@ -132,34 +132,38 @@ def _schedule(config: TrialConfig) -> Iterator[Contradiction]:
     elif total is None:
         keys = ("schedule.name", "schedule.total_updates")
         way_out = "Add schedule.total_updates, such as 10000, or use schedule.name constant"
-        yield _contradiction(config, keys, "needs schedule.total_updates, the update at which it reaches zero", way_out)
+        yield _contradiction(
+            config, keys, "needs schedule.total_updates, the update at which the rate is zero", way_out
+        )
     elif warmup >= total:
         keys = ("schedule.lr_warmup_updates", "schedule.total_updates")
         way_out = f"Use less than {total}, or a larger total_updates"
-        yield _contradiction(config, keys, f"leaves nothing of schedule.total_updates = {total}", way_out)
+        yield _contradiction(config, keys, f"is not less than schedule.total_updates = {total}", way_out)
 
 
 def _source(config: TrialConfig) -> Iterator[Contradiction]:
-    """One source of data, cut in a way it can be cut."""
+    """There is one data source, and its rows can be cut as asked."""
     data = config.data
     given = tuple(name for name in _SOURCES if getattr(data, name) is not None)
     if len(given) > 1:
         keys = tuple(f"data.{name}" for name in reversed(given))
-        problem = f"is a second source of data beside {' and '.join(f'data.{name}' for name in given[:-1])}"
+        problem = f"is a second data source, beside {' and '.join(f'data.{name}' for name in given[:-1])}"
         yield _contradiction(config, keys, problem, f"Keep one of {', '.join(given)}")
     if data.end_of_text is not None and data.tokens is None:
         keys = ("data.end_of_text", "data.tokens")
         yield _contradiction(config, keys, "has no effect without data.tokens", "Remove it, or add data.tokens")
     if data.tokens is not None and data.rows != "packed" and data.end_of_text is None:
         keys = ("data.rows", "data.tokens", "data.end_of_text")
-        problem = "needs to know where a document ends, and a token file is one stream"
-        yield _contradiction(config, keys, problem, "Use rows packed, or add data.end_of_text, the id that ends one")
+        problem = "needs document borders, but data.tokens is one stream of tokens"
+        yield _contradiction(
+            config, keys, problem, "Use rows packed, or add data.end_of_text, the id that ends a document"
+        )
     if data.synthetic is not None:
         yield from _lengths(config, data.synthetic)
 
 
 def _lengths(config: TrialConfig, synthetic: SyntheticSpec) -> Iterator[Contradiction]:
-    """Shortest, mean and longest length of a made-up document stand in this order."""
+    """Shortest, mean and longest length of a synthetic document are in ascending order."""
     mean, longest = synthetic.mean_tokens, synthetic.max_tokens
     if synthetic.min_tokens > mean:
         keys = ("data.synthetic.min_tokens", "data.synthetic.mean_tokens")
@@ -181,7 +185,7 @@ def _epoch(config: TrialConfig) -> Iterator[Contradiction]:
     elif config.global_batch_size is not None and data.sequences_per_epoch < config.global_batch_size:
         all_keys = ("data.tail", "data.sequences_per_epoch", "global_batch_size")
         problem = (
-            f"leaves no update at all: an epoch of {data.sequences_per_epoch} sequences never fills "
+            f"leaves no update: an epoch of {data.sequences_per_epoch} sequences never fills "
             f"a global batch of {config.global_batch_size}"
         )
         yield _contradiction(

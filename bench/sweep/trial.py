@@ -41,16 +41,16 @@ class Sweep:
         """Let every trial run on this device instead of the one in the file.
 
         Raises:
-            BenchError: The sweep varies the device, so one for all contradicts it.
+            BenchError: The device is an axis of the sweep.
         """
         if "device" in self.axes:
             raise BenchError(
-                f"--device {device} - {self.path or self.name} varies the device itself - leave one of the two out."
+                f"--device {device}: {self.path or self.name} has device as an axis. Remove one of the two."
             )
         return self._with(base=self.spec.base.model_copy(update={"device": device}))
 
     def with_rounds(self, rounds: int) -> Sweep:
-        """Ask for so many passes over the trials; all else, the trials' ids included, stays."""
+        """Change the number of passes over the trials; all else stays, trial ids included."""
         return self._with(measure=self.spec.measure.model_copy(update={"rounds": rounds}))
 
     def _with(self, **sections: Any) -> Sweep:
@@ -140,7 +140,7 @@ def _reads_as_other(text: str) -> bool:
 
 
 def resolve(config: TrialConfig, auto_device: Literal["cpu", "cuda"]) -> TrialConfig:
-    """Fill in what the settings leave open: the device, the derived batch, and the chosen optimizer's numbers.
+    """Fill in what the settings leave open: the device, the derived batch size, and the chosen optimizer's numbers.
 
     accumulation_steps stays null where global_batch_size does not divide; nothing is ever rounded.
     """

@@ -1,6 +1,6 @@
-"""Faults put in words a person can act on: what is wrong with a value, its limit, and the way out.
+"""Faults in words a user can act on: what is wrong with a value, its limit, and what to do.
 
-pydantic finds the faults of single values; its own wording is for programmers and never shown.
+pydantic finds the faults of single values; its own wording is for programmers and is never shown.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _EXAMPLES = {
     "when": "when: {micro_batch_size: 64}",
     "reason": 'reason: "does not fit"',
 }
-"""A line to write for each key that must be there."""
+"""An example line for each required key."""
 
 
 def plain_location(location: Location) -> Location:
-    """Leave out the mark by which pydantic says that a key, not its value, is wrong."""
+    """Leave out the mark with which pydantic says that a key, not its value, is wrong."""
     return tuple(part for part in location if part != "[key]")
 
 
@@ -121,9 +121,9 @@ def _type_in_words(wanted: str, value: Any, key: str) -> tuple[str, str]:
     if isinstance(value, str) and wanted == "true or false":
         return problem, "Write true or false, without quotes (yes, no, on and off are text in YAML 1.2)"
     if isinstance(value, float) and wanted == "a whole number" and value.is_integer():
-        return "has a fraction or an exponent, and a whole number is needed", f"Write {value:.0f}"
+        return "has a fraction or an exponent, but must be a whole number", f"Write {value:.0f}"
     if isinstance(value, list):
-        return f"{problem}: one value is needed here", f"Put the list below axes: {key}: {show_value(value)}"
+        return f"{problem}: one value is needed here", f"Put the list under axes: {key}: {show_value(value)}"
     if wanted == "text" and _is_scalar(value):
         return problem, f'Put quotes round it: "{show_value(value)}"'
     way_out = f"Write {wanted}, such as {_SAMPLES.get(wanted, wanted)}"
@@ -150,7 +150,7 @@ def _choice_in_words(value: Any, context: Mapping[str, Any], key: str) -> tuple[
     if isinstance(value, list):
         return (
             f"is a list: one of {', '.join(choices)} is needed here",
-            f"Put the list below axes: {key}: {show_value(value)}",
+            f"Put the list under axes: {key}: {show_value(value)}",
         )
     text = str(value).lower()
     ours = _OTHER_VALUES.get(text)

@@ -115,7 +115,7 @@ def test_too_few_gpus_are_skips(sweep_file: Path) -> None:
     sweep_file.write_text(
         SWEEP.replace("  amp_mode: [fp32,", "  world_size: [1, 3]\n  amp_mode: [fp32,"), encoding="utf-8"
     )
-    assert "world_size = 3 needs 3 GPUs, and 2 are usable here" in plan(sweep_file, "--gpus", 2).stdout
+    assert "world_size = 3 needs 3 GPUs, but only 2 are usable here" in plan(sweep_file, "--gpus", 2).stdout
     assert "needs 3 GPUs" not in plan(sweep_file, "--gpus", 3).stdout
 
 

@@ -147,7 +147,7 @@ def test_more_ranks_than_gpus_is_a_skip_on_a_gpu_and_not_on_a_cpu() -> None:
     on_gpu = expand(sweep, MachineFacts("cuda", 2))
     assert [type(entry) for entry in on_gpu] == [Trial, Skipped]
     assert isinstance(on_gpu[1], Skipped)
-    assert on_gpu[1].reason == "world_size = 4 needs 4 GPUs, and 2 are usable here. Use world_size 2 or less."
+    assert on_gpu[1].reason == "world_size = 4 needs 4 GPUs, but only 2 are usable here. Use world_size 2 or less."
     assert all(isinstance(entry, Trial) for entry in expand(sweep, CPU))
 
 
@@ -173,7 +173,7 @@ def test_asking_for_cuda_without_a_gpu_is_a_skip() -> None:
         ({"amp_mode": "fp16", "param_dtype": "fp16"}, GPUS, "gradient scaler refuses fp16 gradients"),
         ({"amp_mode": "fp16", "param_dtype": "bf16"}, GPUS, "gradient scaler refuses bf16 gradients"),
         ({"amp_mode": "tf32", "param_dtype": "bf16"}, GPUS, "no matrix product runs in fp32"),
-        ({"seq_len": 1025}, CPU, "its max_seq_len is 1024"),
+        ({"seq_len": 1025}, CPU, "exceeds max_seq_len = 1024 of"),
     ],
 )
 def test_a_combination_that_cannot_work_is_a_skip_with_its_reason(

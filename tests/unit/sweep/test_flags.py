@@ -45,12 +45,16 @@ def test_flags_make_a_sweep_of_one_trial() -> None:
             {"updates": 0},
             "--updates = 0 is out of range: it must be at least 1. Use 1 or more.",
         ),
-        ({}, {}, "The size of an update is missing. Add --global-batch-size, in sequences, or --accumulation-steps."),
+        (
+            {},
+            {},
+            "The global batch size is missing. Add --global-batch-size (sequences per update) or --accumulation-steps.",
+        ),
         (
             {"global_batch_size": 2, "accumulation_steps": 2},
             {},
             (
-                "--accumulation-steps = 2 is given beside --global-batch-size, and each follows from the other. "
+                "--accumulation-steps = 2 conflicts with --global-batch-size: each determines the other. "
                 "Keep one of the two."
             ),
         ),

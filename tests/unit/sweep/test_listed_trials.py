@@ -55,7 +55,7 @@ def test_devices_of_listed_trials_are_seen(tmp_path: Path) -> None:
     assert load(tmp_path).on_device("cpu").devices_asked() == {"cpu"}
     varied = load(tmp_path, GOOD.replace("{micro_batch_size: 4}", "{micro_batch_size: 4, device: cuda}"))
     assert varied.devices_asked() == {"auto", "cuda"}
-    with pytest.raises(BenchError, match="varies the device itself"):
+    with pytest.raises(BenchError, match="has device as an axis"):
         varied.on_device("cpu")
 
 
@@ -69,9 +69,9 @@ MISTAKES = [
     ("{micro_batch_size: 4}", "{}", 5, ["trials[0] = {} is empty"]),
     ("{micro_batch_size: 4}", "4", 5, ["trials[0] = 4 is a number, not a section of keys"]),
     ("{micro_batch_size: 4}", "{accumulation_steps: 4}", 5, ["trials[0] has both global_batch_size and"]),
-    (", global_batch_size: 8}", "}", 5, ["trials[0] says nothing about the size of an update"]),
-    ("trials:", "axes: {seq_len: [8]}\ntrials:", 5, ["trials stands beside axes", "Keep one of the two"]),
-    ("trials:", "skip: [{when: {seq_len: 32}, reason: x}]\ntrials:", 4, ["skip has no use beside trials"]),
+    (", global_batch_size: 8}", "}", 5, ["trials[0] sets no global batch size"]),
+    ("trials:", "axes: {seq_len: [8]}\ntrials:", 5, ["trials conflicts with axes", "Keep one of the two"]),
+    ("trials:", "skip: [{when: {seq_len: 32}, reason: x}]\ntrials:", 4, ["skip has no effect with trials"]),
     ("micro_batch_size: 8, amp_mode: bf16, optimizer.name: sgd", "micro_batch_size: 4, seq_len: 32", 1, ["same trial"]),
 ]
 
@@ -90,7 +90,9 @@ def test_mistakes_are_named_with_their_line(tmp_path: Path, replace: str, by: st
 
 def test_neither_axes_nor_trials_is_a_fault_that_names_both(tmp_path: Path) -> None:
     """Nothing says which trials there are."""
-    with pytest.raises(SweepFileError, match=r"axes is missing. Add axes: .* or list trials one by one below trials"):
+    with pytest.raises(
+        SweepFileError, match=r"axes is missing. Add axes: .* or list the trials one by one under trials"
+    ):
         load(tmp_path, GOOD.split("trials:")[0])
-    with pytest.raises(SweepFileError, match="axes has no axis"):
+    with pytest.raises(SweepFileError, match="axes is empty"):
         load(tmp_path, GOOD.split("trials:")[0] + "trials: []\n")
