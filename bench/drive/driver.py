@@ -1,4 +1,4 @@
-"""Run what is missing of a sweep: one fresh launch after another, each a row, whatever becomes of it. No torch here."""
+"""Run the missing launches of a sweep, one after another, each a row however it ends. No torch here."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def run_sweep(
     prove: bool = False,
     telemetry: Telemetry | None = None,
 ) -> SweepSummary:
-    """Run what is missing of a sweep, of the trials that `only` selects, into a folder and rebuild its tables.
+    """Run the missing launches of a sweep, of the trials that `only` selects, and rebuild the tables of its folder.
 
     Args:
         sweep: what is asked.
@@ -89,8 +89,8 @@ def run_sweep(
         only: selects trials; a search runs if it selects the smallest of its candidates.
         retry_failed: run failed, timed-out, hung and killed launches again.
         launcher: starts the ranks.
-        time_limit_s: no launch starts that may not end within so many seconds from now.
-        prove: prove the accumulation of each configuration before its first launch, for the columns of its rows.
+        time_limit_s: starts no launch unless the longest so far would fit in what is left of so many seconds.
+        prove: prove the accumulation of each configuration before its first launch, and add the verdict to its rows.
         telemetry: watches the GPUs of launches.
 
     Raises:
@@ -108,7 +108,7 @@ def run_sweep(
     telemetry = telemetry or Telemetry(facts.gpu_uuids)
     with closing(telemetry), Interrupts() as interrupts, hold(paths.lock) as lock, Journal(paths.journal) as journal:
         if journal.torn_bytes:
-            progress.note(f"cut an unfinished last line of {paths.journal} ({journal.torn_bytes} bytes)")
+            progress.note(f"cut an unfinished last line off {paths.journal} ({journal.torn_bytes} bytes)")
         record = Record(paths, sweep.name, journal, lock)
         launcher = launcher or rank_launcher()
         proofs = Proofs(paths, launcher, interrupts) if prove else None
@@ -140,7 +140,7 @@ class _Run:
         self._remaining = Remaining(self._owed, (), False)
 
     def prepare(self) -> None:
-        """Agree with what is in the folder, put right what was cut off, and say what is planned."""
+        """Check the folder's conditions, repair what was cut off, and say what is planned."""
         history = self.record.history
         header = make_header(self.sweep, [point.config for point in self._all_configured()], self.facts)
         if history.header is None:
@@ -160,7 +160,7 @@ class _Run:
         self._learn_under(machine)
 
     def finish_with_tables(self, only: Callable[[Trial], bool], retry_failed: bool) -> SweepSummary:
-        """Run what is owed, then write the tables, also when the run is cut short."""
+        """Run the missing launches, then write the tables, even when the run is cut short."""
         points = [point for point in self.points if not isinstance(point, Skipped)]
         # The order of launches is that of the whole sweep, so that a part runs in the same order.
         measure = self.sweep.spec.measure
@@ -176,10 +176,10 @@ class _Run:
             for at, place in enumerate(order):
                 self._run_place(at, place, retry_failed)
         except (StorageError, LockedError):
-            raise  # the folder is not to be written any more
+            raise  # the folder must not be written any more
         except BaseException:
             if not self.interrupts.hurry:
-                with suppress(Exception):  # what ended the run is what must be said
+                with suppress(Exception):  # the user must see what ended the run
                     self._write_tables()
             raise
         pruned = self._write_tables()

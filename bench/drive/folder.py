@@ -1,4 +1,4 @@
-"""A results folder from outside: may this sweep go on in it, and how is an old one set aside."""
+"""A results folder from outside: whether this sweep may resume in it, and how an old one is set aside."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFact
 def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path) -> None:
     """Refuse to mix rows measured under other conditions.
 
-    New axis values extend a sweep, and so may new corpora; known ones must not have changed. What an older version did
-    not write is taken as agreed.
+    New axis values extend a sweep, and so may new corpora; known ones must not have changed. Conditions
+    that an older version did not write count as equal.
 
     Raises:
         BenchError: The conditions differ; names each key with both values.
@@ -70,10 +70,10 @@ def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path
         if old["corpora"].get(name, content_hash) != content_hash:
             differing[f"content of {name}"] = (old["corpora"][name], content_hash)
     if differing:
-        listed = "; ".join(f"{key}: {before} there, {now} now" for key, (before, now) in sorted(differing.items()))
+        listed = "; ".join(f"{key} was {before} and is now {now}" for key, (before, now) in sorted(differing.items()))
         raise BenchError(
-            f"{folder} holds rows measured under other conditions - {listed} - rows must compare, so use another "
-            "folder (--out), or bench sweep --fresh, which sets this one aside and keeps it."
+            f"{folder} holds rows measured under other conditions: {listed}. Rows of one folder must be comparable: "
+            "use another folder (--out), or --fresh, which renames this one and keeps it."
         )
 
 
@@ -127,7 +127,7 @@ def set_folder_aside(folder: Path) -> Path | None:
 
 
 def repair_folder(folder: Path) -> list[str]:
-    """Keep the whole lines of a damaged journal, and a copy of it as it was; return what was done, in words.
+    """Keep the intact lines of a damaged journal, and a copy of the damaged file; return what was done, in words.
 
     Raises:
         LockedError: A sweep is writing the folder.
@@ -139,6 +139,7 @@ def repair_folder(folder: Path) -> list[str]:
     with hold(paths.lock):
         damaged = salvage_journal(paths.journal)
     if not damaged:
-        return ["the journal is whole: nothing to repair"]
+        return ["the journal is intact: nothing to repair"]
     listed = ", ".join(str(number) for number in damaged)
-    return [f"left out damaged lines {listed} of {paths.journal}; it is kept as it was beside it"]
+    lines = "line" if len(damaged) == 1 else "lines"
+    return [f"removed damaged {lines} {listed} from {paths.journal}; the damaged file is kept beside it"]

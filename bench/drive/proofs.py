@@ -27,7 +27,7 @@ from bench.sweep.trial import Trial
 
 FORMAT = 1
 SWEEP_LIMIT_S = 60.0
-"""Longest a proof may take inside a sweep [s]; it is made once per configuration."""
+"""Longest a proof may take inside a sweep [s]; there is one per configuration."""
 _START_S = 30.0
 """What starting the processes may take beside [s]."""
 
@@ -84,14 +84,14 @@ def _launch(
     limits = LaunchLimits(total_s, total_s, total_s, seconds_left)
     end = launcher.run(PROOF, files, range(request.ranks), limits, on_wait, interrupts)
     if request.device == "cuda":
-        wait_for_release(end.pids)  # else the launch that follows would take these processes for somebody else's
+        wait_for_release(end.pids)  # or the next launch would take these processes for foreign ones
     if end.stopped is not None and end.stopped.outcome == "interrupted":
         return None
     return _lines_of(end, request)
 
 
 def _lines_of(end: LaunchEnd, request: ProofRequest) -> list[Line]:
-    """Join what the ranks found; a rank that left without a word proved nothing."""
+    """Join what the ranks found; a rank that left no answer proved nothing."""
     documents = [rank.document for rank in end.ranks if rank.document is not None]
     if len(documents) == len(end.ranks) and all("lines" in document for document in documents):
         return merge([Line(**row) for row in document["lines"]] for document in documents)
@@ -152,7 +152,7 @@ def _read(path: Path) -> dict[str, Any]:
         is_ours = document["format"] == FORMAT and document["torch"] == version("torch")
         if not is_ours or document["sha256"] != _digest(known):
             return {}
-        # What could not be proven may have had no time or memory then: each run tries it once.
+        # A proof that lacked time or memory may succeed now: each run tries it once.
         return {key: proof for key, proof in known.items() if proof["verdict"] != "NOT PROVEN"}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}

@@ -1,8 +1,8 @@
-"""An out-of-memory error is learnt once: what needs more of the same memory is not tried.
+"""Learn from out-of-memory errors: a trial that needs more of the same memory is not tried.
 
 Only within the same configuration otherwise, the same accumulation class (at A = 1 no gradients live at the peak, so a
 larger micro-batch can fit where a smaller one at A >= 2 did not), the same memory (GPU model, capacity, allocator
-settings), and never from a launch during which somebody else used the GPU.
+settings), and never from a launch during which another process used the GPU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Lessons:
     """Remember what ran out of memory here, and say what else would."""
 
     def __init__(self, trials: Iterable[Trial], machine: Mapping[str, Any] | None) -> None:
-        """Take the trials that may teach, and what the memory is now: other memory teaches nothing."""
+        """Take the trials to learn from, and what the memory is now: errors in other memory are ignored."""
         self._machine = machine
         self._configs = {trial.trial_id: trial.config for trial in trials}
         self._smallest: dict[str, tuple[int, Mapping[str, Any]]] = {}
@@ -37,12 +37,12 @@ class Lessons:
                 self._smallest[likeness] = (config.micro_batch_size, launch)
 
     def reason_to_prune(self, trial: Trial) -> str | None:
-        """Say why a trial need not run, naming the row that taught it; None when it must run."""
+        """Say why a trial need not run, naming the row that shows it; None when it must run."""
         for likeness in _likenesses(trial.config):
             size, launch = self._smallest.get(likeness, (trial.config.micro_batch_size, {}))
             if size < trial.config.micro_batch_size:
                 return (
-                    f"micro_batch_size = {size} ran out of memory already, all else equal: trial "
+                    f"micro_batch_size = {size} already ran out of memory, all else equal: trial "
                     f"{launch['trial_id']}, round {launch['round']}, attempt {launch['attempt']}"
                 )
         return None

@@ -1,4 +1,4 @@
-"""One planned launch made a row that lasts: its files, its ranks, its end."""
+"""Turn one planned launch into a durable row: its files, its ranks, how it ended."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RecordedLaunches:
     """Duration of the longest launch so far [s]."""
 
     def run(self, launch: PlannedLaunch) -> dict[str, Any]:
-        """Run one launch and make its row last: nothing is claimed before it is safe.
+        """Run one launch and store its row durably: nothing is reported before it is safe on disk.
 
         Raises:
             StorageError: The folder cannot be written.
@@ -103,7 +103,7 @@ class RecordedLaunches:
         return row
 
     def time_for_another(self) -> bool:
-        """Tell whether a launch can end in what is left: as long as the longest so far, or all if none ran yet."""
+        """Tell whether the longest launch so far would fit in the time left; true while none ran."""
         left_s = self.seconds_left()
         return left_s is None or left_s > self.longest_s
 

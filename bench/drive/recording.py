@@ -1,4 +1,4 @@
-"""How a launch becomes a row that lasts: its part first, then the line in the journal that names it."""
+"""How a launch becomes a durable row: its part first, then the journal line that names it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Record:
         reach("launch.recorded")
 
     def settle_abandoned(self, configs: Mapping[str, TrialConfig]) -> list[str]:
-        """Mark launches that a dead driver left as interrupted, and end what it left running; return what was done."""
+        """Mark launches that a dead driver left as interrupted, and kill what it left running; return what was done."""
         done = []
         for record in self.history.abandoned():
             killed = kill_with_token(record["token"])
@@ -92,17 +92,17 @@ class Record:
                 **{name: record[name] for name in ("trial_id", "round", "attempt", "order")},
                 "flags": [],
                 "outcome": "interrupted",
-                "reason": "bench itself ended without a word while this launch was under way",
+                "reason": "bench itself stopped unexpectedly during this launch",
             }
             self.finish(row, [])
-            left = f"; ended {len(killed)} processes that it had left" if killed else ""
-            done.append(f"a launch of {record['trial_id']} was cut off when bench ended without a word{left}")
+            left = f"; killed {len(killed)} leftover processes" if killed else ""
+            done.append(f"a launch of {record['trial_id']} was cut off when bench stopped unexpectedly{left}")
         return done
 
     def drop_damaged(self) -> list[str]:
-        """Take launches whose parts are not what the journal says out of the record; return what was done.
+        """Drop launches whose parts do not match the journal; return what was done.
 
-        The files stay where they are, under their own names; the launches are owed again.
+        The files stay where they are, under their own names; the launches run again.
         """
         done = []
         for launch in list(self.history.launches()):
@@ -111,7 +111,7 @@ class Record:
             except StorageError as error:
                 fields = ("trial_id", "round", "attempt", "part")
                 self.append({"kind": "damaged", **{name: launch[name] for name in fields}, "reason": str(error)})
-                done.append(f"{error} Its launch is run again.")
+                done.append(f"{error} Its launch runs again.")
         return done
 
 
@@ -152,7 +152,7 @@ def row_of(
     if outcome.micro_batch is not None:
         row["reason"] = f"{row['reason']} (micro-batch {outcome.micro_batch})"
     if row["outcome"] == "oom" and "gpu_shared" in row["flags"]:
-        row["reason"] = f"{row['reason']}; somebody else used the GPU meanwhile: alone, it may fit"
+        row["reason"] = f"{row['reason']}; another process used the GPU meanwhile: without it, this may fit"
     if contradiction is not None and row["outcome"] == "ok":
         row |= {"outcome": "invalid", "reason": contradiction, "phase": "finish"}
     return derive(row, updates), updates

@@ -1,4 +1,4 @@
-"""What of a sweep need not run, and how many launches the rest will take, about while a search goes on."""
+"""Which trials need not run, and how many launches the rest will take: an estimate while a search goes on."""
 
 from __future__ import annotations
 

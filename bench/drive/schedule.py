@@ -28,10 +28,10 @@ _ATTEMPTS_AFTER_SIGKILL = 2
 """The kernel's out-of-memory killer endangers the whole machine: it is met once more at most."""
 
 _ATTEMPTS_WHEN_SHARED = 2
-"""A launch during which somebody else used the GPU is run once more, without being asked."""
+"""A launch during which another process used the GPU runs once more, without --retry-failed."""
 
 _DISTURBED = frozenset({"ok", "oom"})
-"""Outcomes that somebody else on the GPU may have changed: the speed, or the memory that was left."""
+"""Outcomes that another process on the GPU may have changed: by its load, or by the memory it took."""
 
 
 @dataclass(frozen=True)
@@ -113,15 +113,15 @@ def accumulation_classes(search: Search) -> list[list[int]]:
 def probes_of(search: Search, history: History) -> dict[int, Probe]:
     """Say what each size tried so far showed.
 
-    What ended well fits unless its row says that it does not. An out-of-memory error beside somebody else, twice, says
-    no more than that less was left: the search goes on below it, so that it ends.
+    What ended well fits unless its row says that it does not. An out-of-memory error beside another process, twice,
+    shows only that less memory was left: the search goes on below it, so that it ends.
     """
     probes = {}
     for trial in search.candidates:
         record = history.last((trial.trial_id, 0))
         if record is None or record["outcome"] == "interrupted":
             continue
-        if record["machine"] == history.machine:  # what another GPU showed says nothing of this one
+        if record["machine"] == history.machine:  # results of another GPU say nothing about this one
             probes[trial.config.micro_batch_size] = _probe_of(record)
     return probes
 

@@ -29,10 +29,10 @@ def _found(search: Search, history: History) -> str:
     failed = [size for size, probe in probes.items() if probe.fits is None]
     if failed:
         so_far = "" if largest is None else f"; {largest} fits"
-        return f"the largest micro-batch that fits is not known: {failed[0]} failed{so_far}"
+        return f"the largest micro-batch that fits is unknown: {failed[0]} failed{so_far}"
     if is_searching(search, history):
         return "the largest micro-batch that fits is not found yet" + ("" if largest is None else f"; {largest} fits")
     if largest is None:
         return f"no micro-batch fits, not even {min(probes)}"
     words = f"the largest micro-batch that fits is {largest}"
-    return words + ", the largest size there was to try" * (largest == search.candidates[-1].config.micro_batch_size)
+    return words + ", the largest size to try" * (largest == search.candidates[-1].config.micro_batch_size)

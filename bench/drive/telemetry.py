@@ -1,6 +1,6 @@
-"""How the GPUs of a sweep's launches were while they ran, told by the driver's library to this process. No torch here.
+"""How the GPUs of a sweep's launches did while they ran, as NVML tells this process. No torch here.
 
-CPU trials ask nothing and wait for nothing.
+CPU trials ask NVML nothing and wait for nothing.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _gap_of(tracks: Sequence[GpuTrack], ranks: Sequence[RankTiming]) -> str:
         return "no GPU could be watched"
     used = [[track for track in tracks if is_same_gpu(track.uuid, rank.gpu_uuid)] for rank in ranks]
     if not any(track.samples for track in tracks) and any(track.before for track in tracks):
-        return "the launch ended before the driver was asked"
+        return "the launch ended before NVML was asked"
     if not all(used):
-        return "the GPU of a rank is not known to the driver"
-    return "the timed part holds no sample of a GPU, or none near its end"
+        return "NVML does not know the GPU of a rank"
+    return "a GPU has no sample in the timed part, or none near its end"

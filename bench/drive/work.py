@@ -7,7 +7,7 @@ from bench.launch.launcher import Launcher, StartMethod
 TRIAL = "bench.rank.worker:run_rank"
 PROOF = "bench.rank.proof_rank:prove_rank"
 PRELOADED = ("bench.rank.preload",)
-"""What a fork server imports, so that a rank has all of its work when it is forked."""
+"""What a fork server imports, so that a rank needs no more imports once it is forked."""
 
 
 def rank_launcher(start_method: StartMethod = "forkserver") -> Launcher:

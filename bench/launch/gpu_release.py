@@ -1,4 +1,4 @@
-"""After a launch its GPU memory must be back: else the next trial would run out of memory that is not its own."""
+"""After a launch its GPU memory must be free again: otherwise the next trial could run out of memory because of it."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def wait_for_release(
             return
         sleep(_POLL_S)
     raise EnvironmentFault(
-        f"GPU memory of a launch that has ended is still held after {_PATIENCE_S:g} s: {', '.join(left)}. What follows "
-        "would be measured with less memory. See what keeps it (nvidia-smi), then run the command again."
+        f"GPU memory of an ended launch is still held after {_PATIENCE_S:g} s: {', '.join(left)}. Further launches "
+        "would have less memory. Find out what holds it (nvidia-smi), then run the command again."
     )

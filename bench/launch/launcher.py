@@ -124,7 +124,7 @@ class Launcher:
             servers = [identify(pid) for pid in self._servers.pids()]
             launch.watch()
             if launch.stopped is None and _died(servers, launch.processes):
-                launch.stopped = Stopped("killed", "the fork server was ended from outside, and its ranks with it")
+                launch.stopped = Stopped("killed", "the fork server was killed from outside, and its ranks with it")
         finally:
             launch.end()
             self._clear_up()

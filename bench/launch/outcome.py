@@ -78,7 +78,7 @@ def decide(ends: Sequence[RankEnd], stopped: Stopped | None = None) -> Outcome:
     silent = [end for end in by_themselves if end.document is None]
     if silent:
         end = silent[0]
-        said = f"; it last said: {end.last_line}" if end.last_line else ""
+        said = f"; its last output: {end.last_line}" if end.last_line else ""
         reason = f"rank {end.rank} left early with exit code {end.exit_code} and no result{said}"
         return _from_beat("failed", reason, end, exit_code=end.exit_code)
     if told:
@@ -86,7 +86,7 @@ def decide(ends: Sequence[RankEnd], stopped: Stopped | None = None) -> Outcome:
     unfinished = [end for end in ends if end.document is None or end.exit_code != 0]
     if unfinished:
         end = unfinished[0]
-        reason = f"rank {end.rank} did not end well after its peers (exit code {end.exit_code})"
+        reason = f"rank {end.rank} did not end cleanly after its peers (exit code {end.exit_code})"
         return _from_beat("failed", reason, end, exit_code=end.exit_code)
     return Outcome("ok", exit_code=0)
 
@@ -96,13 +96,13 @@ _SECONDARY = re.compile(r"Connection (closed|reset) by peer|Broken pipe|Connecti
 
 
 def _is_secondary(end: RankEnd) -> bool:
-    """Tell whether a rank's error is what a peer's end does to it."""
+    """Tell whether a rank's error only follows from the end of a peer."""
     assert end.document is not None
     return bool(_SECONDARY.search(end.document.get("error_text") or ""))
 
 
 def _order_of_cause(end: RankEnd) -> tuple[int, float]:
-    """Sort by gravity, then by time: the first real error is the cause."""
+    """Sort by severity, then by time: the first real error is the cause."""
     assert end.document is not None
     return _GRAVITY.get(end.document["outcome"], 1), float(end.document.get("time") or 0.0)
 
@@ -125,11 +125,11 @@ def _from_document(end: RankEnd) -> Outcome:
 
 def _killed(end: RankEnd) -> Outcome:
     if end.exit_code is None:
-        return _from_beat("killed", f"rank {end.rank} could not be reaped", end)
+        return _from_beat("killed", f"rank {end.rank} left no exit code", end)
     number = -end.exit_code
     name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
-    hint = " (without a word: the kernel does so when the host's memory is used up)" if number == signal.SIGKILL else ""
-    return _from_beat("killed", f"rank {end.rank} was ended by {name}{hint}", end, signal_number=number)
+    hint = " (the kernel sends it when host memory is full)" if number == signal.SIGKILL else ""
+    return _from_beat("killed", f"rank {end.rank} was killed by {name}{hint}", end, signal_number=number)
 
 
 def _whereabouts(ends: Sequence[RankEnd]) -> str:

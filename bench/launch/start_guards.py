@@ -24,8 +24,8 @@ def limits_named() -> Iterator[None]:
             limit = f"this process may have {files}. Raise the limit."
         elif number in (errno.EAGAIN, errno.ENOMEM):
             limit = process_limit()
-        elif isinstance(error, EOFError | ConnectionError):  # the server that should fork is gone, and says no more
-            limit = f"the server that starts them ended, for want of files ({files}) or processes: {process_limit()}"
+        elif isinstance(error, EOFError | ConnectionError):  # the fork server is gone and gives no reason
+            limit = f"the fork server ran out of files ({files}) or processes: {process_limit()}"
         else:
             raise
         raise EnvironmentFault(f"No process can be started: {limit}") from error

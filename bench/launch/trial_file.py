@@ -44,7 +44,9 @@ class TrialFile:
         """
         document = json.loads(path.read_text())
         if document.pop("format") != FORMAT:
-            raise ValueError(f"{path} has another format than {FORMAT}: driver and worker are of different versions")
+            raise ValueError(
+                f"{path} has another format than {FORMAT}: driver and rank run different versions of bench"
+            )
         document["config"] = TrialConfig.model_validate(document["config"])
         document["measure"] = MeasureSpec.model_validate(document["measure"])
         document["gpus"] = tuple(document["gpus"])

@@ -75,7 +75,7 @@ class LaunchUnderWay:
         """End what still runs, with a dump of its stacks where it hangs or takes too long."""
         alive = {rank: process for rank, process in self.processes.items() if process.is_alive()}
         self._ended_here = set(alive)
-        # What a rank says and does once it is being ended is not the cause of anything.
+        # What a rank says and does while it is being ended is never the cause.
         self._said_before = {rank: read_document(self.paths, rank) for rank in alive}
         self._beat_before = {rank: read_beat(self.paths.heartbeat(rank)) for rank in alive}
         if self.stopped is not None and self.stopped.outcome in WITH_STACKS:

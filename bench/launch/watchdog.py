@@ -64,12 +64,12 @@ class Watchdog:
         self._note(beats)
         elapsed_s = now_s - self._started_s - self._excused_s
         if elapsed_s > limits.total_s:
-            return Stopped("timeout", f"the launch took longer than its time limit, {limits.total_s:g} s")
+            return Stopped("timeout", f"the launch took longer than its limit of {limits.total_s:g} s")
         if limits.sweep_s is not None and elapsed_s > limits.sweep_s:
             return Stopped("interrupted", "the time limit of the sweep was reached")
         if not self._has_started:
             if elapsed_s > limits.start_s:
-                return Stopped("timeout", f"no update had ended within the start limit, {limits.start_s:g} s")
+                return Stopped("timeout", f"no update finished within the start limit of {limits.start_s:g} s")
             return None
         return self._stalled(beats, now_s)
 
@@ -101,7 +101,7 @@ class Watchdog:
         if not silent:
             return None
         rank = min(silent, key=lambda each: progress(silent[each]))
-        return Stopped("hang", f"rank {rank} showed no sign of life for {limit_s:g} s", rank)
+        return Stopped("hang", f"rank {rank} made no progress for {limit_s:g} s", rank)
 
 
 def progress(beat: Beat | None) -> tuple[float, ...]:

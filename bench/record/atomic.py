@@ -22,7 +22,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Replace files of one folder, each as `write_atomically` does, for one wait of the disk less than one by one.
+    """Replace files of one folder, each as `write_atomically` does, with one wait for the disk less than one by one.
 
     All are durable on return, and not before: after a power cut some may be there and others not.
 
@@ -48,7 +48,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         sync_folder(folder)
         reach("file.durable")
     except OSError as error:
-        # Said before what was written is given back, as long as one can see what there was none left of.
+        # Phrased before the written bytes are freed, while it still shows what ran out.
         refusal = storage_error(path, f"cannot be written ({len(contents[path]):,} bytes needed)", error)
         for left in temporary.values():
             with contextlib.suppress(OSError):
@@ -85,5 +85,5 @@ def words_of(error: OSError, path: Path) -> str:
         with contextlib.suppress(OSError):
             disk = os.statvfs(next(folder for folder in (path, *path.parents) if folder.exists()))
             if disk.f_files > 0 and disk.f_favail == 0:
-                words += f" (all {disk.f_files:,} inodes of it are used, see df -i: delete some files)"
+                words += f" (all {disk.f_files:,} inodes are used, see df -i: delete some files)"
     return words

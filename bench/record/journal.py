@@ -53,7 +53,7 @@ class Journal:
         self.torn_bytes = len(content) - self._size
         try:
             if self.torn_bytes:
-                _log.warning("%s: cut an unfinished last line (%d bytes)", self.path, self.torn_bytes)
+                _log.warning("%s: cut off an unfinished last line (%d bytes)", self.path, self.torn_bytes)
                 os.ftruncate(self._descriptor, self._size)
                 os.fsync(self._descriptor)
             sync_folder(self.path.parent)
@@ -76,7 +76,7 @@ class Journal:
             self._check_in_place()
             reach("journal.write")
             if os.write(self._descriptor, line) != len(line):
-                raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (it took only part of the line)")
+                raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (only part of the line was written)")
             reach("journal.fsync")
             os.fsync(self._descriptor)
             reach("journal.durable")
@@ -117,10 +117,10 @@ def read_journal(path: Path) -> tuple[dict[str, Any], ...]:
 
 
 def salvage_journal(path: Path) -> list[int]:
-    """Keep the whole lines of a damaged journal, and the file as it was under another name beside it.
+    """Keep the intact lines of a damaged journal, and the damaged file under another name beside it.
 
     Returns:
-        The numbers of the lines that were left out, from 1; none for a whole journal, which is not touched.
+        The numbers of the lines that were left out, from 1; none for an intact journal, which is not touched.
 
     Raises:
         StorageError: The file cannot be read or written, or its first line, the header, is damaged.
@@ -132,8 +132,8 @@ def salvage_journal(path: Path) -> list[int]:
         return []
     if damaged[0] == 1:
         raise StorageError(
-            f"{path}:1: the header is damaged, and without it nothing says how the rows were measured. "
-            "Begin anew with --fresh, which keeps this folder."
+            f"{path}:1: the header is damaged, so the conditions of these rows are unknown. "
+            "Start over with --fresh, which keeps this folder."
         )
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
@@ -161,8 +161,9 @@ def parse_journal(content: bytes, path: Path) -> tuple[list[dict[str, Any]], int
         record = _decode_line(line)
         if record is None:
             raise StorageError(
-                f"{path}:{number}: this line is damaged (its checksum does not fit), and it is not an unfinished last "
-                f"line. {number - 1} whole records stand before it. Run with --repair to keep every whole line."
+                f"{path}:{number}: this line is damaged: its checksum does not match, and it is not an unfinished "
+                f"last line. The {number - 1} lines before it are intact. Run with --repair: intact lines are kept, "
+                "launches on damaged lines run again."
             )
         records.append(record)
     return records, size

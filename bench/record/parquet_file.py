@@ -90,7 +90,7 @@ def _check_digest(table: pa.Table, metadata: Mapping[bytes, bytes], path: Path) 
     source = metadata.get(_SOURCE_KEY, b"").decode()
     digest = table_digest(table, int(metadata[VERSION_KEY]), source)
     if metadata.get(_DIGEST_KEY, b"").decode() != digest:
-        raise StorageError(f"{path}: damaged: its content does not fit its checksum.")
+        raise StorageError(f"{path}: damaged: its content does not match its checksum.")
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -99,7 +99,7 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
         return pa.Table.from_arrays(table.columns, schema=schema)
     unknown = sorted(set(table.column_names) - set(schema.names))
     if unknown:
-        raise UnknownColumns(f"it holds columns this one does not know: {', '.join(unknown)}")
+        raise UnknownColumns(f"it has columns that this version does not know: {', '.join(unknown)}")
     present = set(table.column_names)
     columns = [
         table.column(field.name).cast(field.type) if field.name in present else pa.nulls(len(table), field.type)
@@ -134,7 +134,9 @@ def damage_named(path: Path) -> Iterator[None]:
     try:
         yield
     except UnknownColumns as error:
-        raise StorageError(f"{path}: written by another version of bench: {error}. Read it with that one.") from error
+        raise StorageError(
+            f"{path}: written by another version of bench: {error}. Read it with that version."
+        ) from error
     # Damaged bytes surface as any of these: Arrow's own errors, OSError from thrift, bad UTF-8, absurd sizes.
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -15,7 +15,7 @@ _NOT_A_RANKS_BUSINESS = ("launch", "config", "derived")
 
 
 class ReduceError(BenchError):
-    """Report that the ranks contradict each other, or reported what no column declares."""
+    """Report that the ranks contradict each other, or reported an unknown column."""
 
 
 def reduce_ranks(

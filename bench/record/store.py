@@ -189,7 +189,7 @@ def _checked(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Column]) -
 def _verified(folder: Path, name: str, sha256: str) -> bytes:
     content = read_bytes(folder / name)
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise StorageError(f"{folder / name}: damaged: it is not the file whose hash the journal holds.")
+        raise StorageError(f"{folder / name}: damaged: its hash is not the one in the journal.")
     return content
 
 

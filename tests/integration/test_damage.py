@@ -177,4 +177,4 @@ def test_damaged_line_stops_the_sweep_by_number_and_repair_keeps_all_others(fold
     assert (folder / "journal.jsonl.damaged-1").read_bytes() == damaged
     trivial.run(SIX_TRIALS, folder)
     same_results(folder, finished)
-    assert repair_folder(folder) == ["the journal is whole: nothing to repair"]
+    assert repair_folder(folder) == ["the journal is intact: nothing to repair"]

@@ -46,7 +46,7 @@ def test_rank_without_progress_is_a_hang_of_that_rank_and_its_stack_is_kept(lab:
     assert rows["outcome"].to_dict() == {1: "hang", 2: "ok"}
     assert rows.loc[1, "failing_rank"] == 1
     assert rows.loc[1, "phase"] == "forward"
-    assert "no sign of life for" in rows.loc[1, "reason"]
+    assert "made no progress for" in rows.loc[1, "reason"]
     assert ("SIGSTOP" in rows.loc[1, "reason"]) == (action == "stop")
     # Nothing but what the rank's own interpreter says of itself: file, line, function.
     assert "most recent call first" in rows.loc[1, "error_text"]

@@ -127,7 +127,7 @@ def test_without_an_inode_left_the_disk_is_not_called_full(
     folder = tmp_path / "disk" / "results"
     for number in range(3, 22):
         few_inodes(number)
-        with pytest.raises(StorageError, match=rf"{folder}.*all {number} inodes of it are used"):
+        with pytest.raises(StorageError, match=rf"{folder}.*all {number} inodes are used"):
             trivial.run(SIX_TRIALS, folder)
         few_inodes(1000)
         if number < 21:

@@ -38,7 +38,7 @@ def test_rank_whose_peer_never_joins_times_out_at_the_start(lab: Any) -> None:
     lab.run(sweep, f"{bad.trial_id}/build@1:1:sleep", brief=Brief(bad, one_waits_for_the_other, start_s=2.0))
     rows = lab.rows()
     assert rows["outcome"].to_dict() == {1: "timeout", 2: "ok"}
-    assert "start limit, 2 s (rank 1: build; rank 0: join)" in rows.loc[1, "reason"]
+    assert "start limit of 2 s (rank 1: build; rank 0: join)" in rows.loc[1, "reason"]
     assert rows.loc[1, ["failing_rank", "phase"]].tolist() == [1, "build"]
     assert "most recent call first" in rows.loc[1, "error_text"], "where rank 1 was"
     waiting = next((lab.folder / "results" / "logs").glob(f"{bad.trial_id}-*/rank-0.stacks")).read_text()

@@ -53,7 +53,7 @@ def test_other_measuring_conditions_are_refused_with_the_differing_key(lab: Any)
         document["measure"]["updates"] = 3
 
     lab.run(lab.sweep())
-    with pytest.raises(BenchError, match=r"measure.updates: 2 there, 3 now.*--out.*--fresh"):
+    with pytest.raises(BenchError, match=r"measure.updates was 2 and is now 3.*--out.*--fresh"):
         lab.run(lab.sweep(longer))
 
 

@@ -89,5 +89,5 @@ def test_search_beside_somebody_who_stays_ends_and_its_rows_say_so(tmp_path: Pat
     assert max(fitting_of(folder)) == 20
     assert set(Counter(launch["size"] for launch in launches_of(folder)).values()) == {2}
     reasons = {row["reason"] for row in progress.rows if row["outcome"] == "oom"}
-    assert reasons == {"made up; somebody else used the GPU meanwhile: alone, it may fit"}
+    assert reasons == {"made up; another process used the GPU meanwhile: without it, this may fit"}
     assert trivial.run(SEARCH, folder, launcher=launcher_of()).launched == 0

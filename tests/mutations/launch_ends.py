@@ -142,7 +142,7 @@ LAUNCH_ENDS = (
     Mutation(
         "F11",
         "what a rank printed last is not read",
-        'said = f"; it last said: {end.last_line}" if end.last_line else ""',
+        'said = f"; its last output: {end.last_line}" if end.last_line else ""',
         'said = ""',
         (OUTCOMES + "test_error_at_import_is_failed_with_its_last_words",),
     ),

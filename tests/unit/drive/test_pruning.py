@@ -35,7 +35,7 @@ def test_larger_micro_batch_of_the_same_trial_otherwise_is_pruned_and_names_its_
     for pupil in (trial(16, 4), trial(16, 8)):
         text = reason(pupil, trial(8, 8))
         assert text is not None
-        assert "micro_batch_size = 8 ran out of memory" in text
+        assert "micro_batch_size = 8 already ran out of memory" in text
         assert f"trial {trial(8, 8).trial_id}, round 0, attempt 1" in text
 
 

@@ -105,7 +105,7 @@ def test_trial_that_was_pruned_by_an_earlier_run_is_not_counted_twice() -> None:
 def test_what_a_search_found_is_said() -> None:
     """The size that was searched for, whether it is the last one asked for, or that none fits."""
     assert search_lines([SEARCH], Run([SEARCH], 1, capacity=10_000).finish().history) == [
-        "the largest micro-batch that fits is 64, the largest size there was to try"
+        "the largest micro-batch that fits is 64, the largest size to try"
     ]
     history = Run([SEARCH], 1, capacity=400).finish().history
     largest = largest_that_fits(probes_of(SEARCH, history))

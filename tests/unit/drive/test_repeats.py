@@ -34,7 +34,7 @@ def test_hint_says_what_it_may_be_and_how_to_stop() -> None:
     text = repeats.note({"outcome": "timeout", "phase": "join"})
     assert text is not None
     assert "2 launches in a row ended as timeout in join" in text
-    assert "did not find each other" in text
+    assert "could not connect" in text
     assert "Ctrl-C" in text
     repeats = Repeats()
     repeats.note({"outcome": "hang", "phase": "backward"})

@@ -128,7 +128,7 @@ def test_rank_on_another_gpu_than_expected_is_not_given_the_wrong_figures() -> N
     health = bench.launch()
     assert health.flags == ("nvml_missing",)
     assert health.columns.get("power_mean_w") is None
-    assert "not known" in health.columns["telemetry_problem"]
+    assert "does not know the GPU" in health.columns["telemetry_problem"]
 
 
 def test_rank_that_said_nothing_had_the_gpu_it_was_to_take() -> None:
@@ -147,7 +147,7 @@ def test_launch_that_ended_before_the_driver_was_asked_says_so() -> None:
     bench.watch.is_asleep = True
     health = bench.launch()
     assert health.flags == ("nvml_missing",)
-    assert health.columns["telemetry_problem"] == "the launch ended before the driver was asked"
+    assert health.columns["telemetry_problem"] == "the launch ended before NVML was asked"
 
 
 @pytest.mark.parametrize("is_open", [True, False], ids=["to poll in", "to ask in"])

@@ -21,7 +21,7 @@ def test_start_limit_holds_until_every_rank_ended_an_update() -> None:
     stopped = watchdog.look(beats, 100.5)
     assert stopped is not None
     assert stopped.outcome == "timeout"
-    assert "start limit, 100 s" in stopped.reason
+    assert "start limit of 100 s" in stopped.reason
 
 
 def test_silence_is_a_hang_of_the_rank_that_got_least_far() -> None:

@@ -79,7 +79,7 @@ def test_a_torn_tail_is_cut_and_said_before_anything_follows(written, caplog, mi
         assert journal.torn_bytes == len(content) - (content.rfind(b"\n") + 1) > 0
         journal.append({"kind": "after"})
     assert list(read_journal(written)) == [*RECORDS[:whole], {"kind": "after"}]
-    assert "cut an unfinished last line" in caplog.text
+    assert "cut off an unfinished last line" in caplog.text
 
 
 def test_no_flipped_bit_passes_as_another_record(written):

@@ -76,9 +76,9 @@ def test_every_truncation_and_any_flipped_bit_of_a_part_is_found(tmp_path, which
         damaged.append(bytes(flipped))
     for bad in damaged:
         path.write_bytes(bad)
-        with pytest.raises(StorageError, match="not the file whose hash"):
+        with pytest.raises(StorageError, match="its hash is not the one in the journal"):
             verify_part(tmp_path, info)
-    with pytest.raises(StorageError, match="not the file whose hash"):
+    with pytest.raises(StorageError, match="its hash is not the one in the journal"):
         read_part(tmp_path, info)
     path.write_bytes(content)
     verify_part(tmp_path, info)
@@ -114,7 +114,7 @@ def test_values_changed_behind_a_valid_file_are_found(tmp_path):
     path = tmp_path / "results.parquet"
     table = pq.read_table(path)
     pq.write_table(table.slice(1), path)
-    with pytest.raises(StorageError, match=r"results\.parquet: damaged: its content does not fit its checksum"):
+    with pytest.raises(StorageError, match=r"results\.parquet: damaged: its content does not match its checksum"):
         read_table(path)
 
 
@@ -236,7 +236,9 @@ def test_a_column_nobody_declared_is_refused_by_name(tmp_path):
     write_results(tmp_path, quickstart_rows())
     path = tmp_path / "results.parquet"
     rewrite(path, lambda table: table.rename_columns({"seed": "sead"}))
-    with pytest.raises(StorageError, match="another version of bench: it holds columns this one does not know: sead"):
+    with pytest.raises(
+        StorageError, match="another version of bench: it has columns that this version does not know: sead"
+    ):
         read_table(path)
 
 

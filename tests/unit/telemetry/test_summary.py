@@ -167,7 +167,7 @@ def test_timed_part_too_short_for_a_sample_has_none_of_others() -> None:
     )
     assert [columns[f"temperature_{name}_c"] for name in ("start", "end", "max")] == [60] * 3
     assert health.flags == ("nvml_missing",)
-    assert "holds no sample" in columns["telemetry_problem"]
+    assert "has no sample" in columns["telemetry_problem"]
 
 
 def test_temperature_far_from_the_timed_part_is_not_its_own() -> None:
