@@ -34,19 +34,19 @@ def examples_line(watched: Sequence[Watched]) -> Line:
         elif repeated:
             problems.append(f"{len(repeated)} of {one.sequences} sequences are in more than one update")
         if problems and (missing or repeated):
-            problems[-1] += f", in {one.case.name}: {len(one.watch.seen)} of {len(one.windows)} updates made"
+            problems[-1] += f" ({one.case.name}); {len(one.watch.seen)} of {len(one.windows)} updates made"
     total = sum(one.sequences for one in watched)
     if problems:
         return Line("examples", "FAIL", float(left_out), problems[0])
     if made != planned:
         one = next(one for one in watched if len(one.watch.seen) != len(one.windows))
-        words = f"{len(one.watch.seen)} updates instead of {len(one.windows)}, in {one.case.name}"
+        words = f"{len(one.watch.seen)} updates instead of {len(one.windows)} ({one.case.name})"
         return Line("examples", "FAIL", float(made - planned), words)
     if is_unknown:
-        return Line(
-            "examples", "NOT PROVEN", None, "the gradients of single sequences are too alike to tell them apart"
-        )
-    return Line("examples", "PASS", 0.0, f"{total} sequences in {planned} updates of {len(watched)} cases, none twice")
+        return Line("examples", "NOT PROVEN", None, "the gradients of single sequences are too similar to tell apart")
+    return Line(
+        "examples", "PASS", 0.0, f"{total} sequences in {planned} updates of {len(watched)} cases, each used once"
+    )
 
 
 def _updates_of_each_sequence(one: Watched) -> list[int] | None:
@@ -76,25 +76,25 @@ def weighting_line(watched: Sequence[Watched]) -> Line:
     error, one, seen = max(pairs, key=lambda pair: pair[0])
     if error <= TOLERANCE:
         return Line(
-            "weighting", "PASS", error, f"relative error {error:.1e} at most, in float64; limit {TOLERANCE:.0e}"
+            "weighting", "PASS", error, f"relative error at most {error:.1e}, in float64; limit {TOLERANCE:.0e}"
         )
-    return Line("weighting", "FAIL", error, f"relative error {error:.3g}, in {one.case.name}{_weights_in_words(seen)}")
+    return Line("weighting", "FAIL", error, f"relative error {error:.3g} ({one.case.name}){_weights_in_words(seen)}")
 
 
 def _weights_in_words(seen: Seen) -> str:
     shares = [share for share in seen.shares or () if abs(share) > _CONTRIBUTES]
     if not shares:
         return ""
-    return f": sequences weigh from {min(shares):.2f} to {max(shares):.2f} times what they should"
+    return f"; sequences weigh {min(shares):.2f} to {max(shares):.2f} times what they should"
 
 
 def update_line(watched: Sequence[Watched], weighting: Line) -> Line:
-    """Say whether what the optimizer did to the parameters is what it does with the reference's gradient."""
+    """Say whether the optimizer changed the parameters as it does with the reference's gradient."""
     if weighting.verdict != "PASS":
-        return Line("update", "NOT PROVEN", None, "the gradients it starts from are wrong already")
+        return Line("update", "NOT PROVEN", None, "the gradient is already wrong")
     errors = [seen.update_error for one in watched if not one.is_clipped for seen in one.watch.seen[: len(one.windows)]]
     error = max(errors)
-    words = f"relative error {error:.1e} at most, SGD with momentum and AdamW (eps 1e-4) in float64"
+    words = f"relative error at most {error:.1e}, SGD with momentum and AdamW (eps 1e-4) in float64"
     return Line("update", "PASS" if error <= TOLERANCE else "FAIL", error, words)
 
 
@@ -105,7 +105,7 @@ def clipping_line(watched: Sequence[Watched], weighting: Line) -> Line:
         return Line("clipping", "NOT APPLICABLE", None, "the step takes no clip_norm")
     seen = [seen for one in clipped for seen in one.watch.seen[: len(one.windows)]]
     if weighting.verdict != "PASS" or not seen:
-        return Line("clipping", "NOT PROVEN", None, "the gradients before clipping are wrong already")
+        return Line("clipping", "NOT PROVEN", None, "the gradient before clipping is already wrong")
     error = max(one.gradient_error for one in seen)
     limit, norm = clipped[0].watch.clip_norm, max(one.norm for one in seen)
     words = f"relative error {error:.2g} of the clipped gradient; norm {norm:.3g} clipped to {limit:.3g}"
@@ -113,7 +113,7 @@ def clipping_line(watched: Sequence[Watched], weighting: Line) -> Line:
 
 
 def schedule_line(watched: Sequence[Watched]) -> Line:
-    """Say whether each update used the rate of its own number."""
+    """Say whether each update used the learning rate due at its number."""
     scheduled = [one for one in watched if one.schedule_steps is not None]
     if not scheduled:
         return Line("schedule", "NOT APPLICABLE", None, "the step takes no schedule")
@@ -121,8 +121,8 @@ def schedule_line(watched: Sequence[Watched]) -> Line:
         for update, seen in enumerate(one.watch.seen):
             right = LR[one.case.optimizer] * lr_factor(update)
             if abs(seen.lr - right) > _LR_TOLERANCE:
-                words = f"update {update} used the rate {seen.lr:g} instead of {right:g}"
-                return Line("schedule", "FAIL", seen.lr / right, f"{words}: {seen.lr / right:g} times")
+                words = f"update {update} used learning rate {seen.lr:g} instead of {right:g}"
+                return Line("schedule", "FAIL", seen.lr / right, f"{words} ({seen.lr / right:g}x)")
         if one.schedule_steps != len(one.watch.seen):
             words = f"stepped {one.schedule_steps} times in {len(one.watch.seen)} updates"
             return Line("schedule", "FAIL", float(one.schedule_steps or 0), words)
@@ -131,7 +131,7 @@ def schedule_line(watched: Sequence[Watched]) -> Line:
 
 
 def parameters_line(watched: Sequence[Watched]) -> Line:
-    """Name parameters without any gradient, and apart from them those whose gradient is zero by analysis."""
+    """Name parameters without any gradient, and separately those whose gradient is mathematically zero."""
     if not watched or not any(one.watch.seen for one in watched):
         return Line("parameters", "NOT PROVEN", None, "the step made no update")
     watches = [one.watch for one in watched]
@@ -143,7 +143,7 @@ def parameters_line(watched: Sequence[Watched]) -> Line:
     words = f"{len(names) - len(untrained)} of {len(names)} received one"
     if zero:
         largest = max(watch.zero_by_analysis.get(name, 0.0) for watch in watches for name in zero)
-        words += f"; zero by analysis, to {largest:.0e}: {_names(zero)}"
+        words += f"; mathematically zero (here up to {largest:.0e}): {_names(zero)}"
     if frozen:
         words += f"; {frozen} frozen"
     if untrained:

@@ -1,4 +1,4 @@
-"""What the loop of `bench` says about itself, held against an independent count."""
+"""What the loop of `bench` reports about itself, compared with an independent count."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ def counters_line(native: NativeStep, watched: Sequence[Watched], world_size: in
     for (one, update), result in zip(windows, native.results, strict=True):
         for name, said, right in _pairs(one, update, result, world_size, native):
             if said != right:
-                wrong.append(f"{name} of update {update} of {one.case.name}: {said}, counted {right}")
+                wrong.append(f"{name} of update {update}: {said} reported, {right} counted ({one.case.name})")
     applied = sum(result.result == "applied" for result in native.results)
     steps = sum(len(one.watch.seen) for one in watched)
     if applied != steps:
-        wrong.append(f"updates applied: {applied}, optimizer steps {steps}")
+        wrong.append(f"{applied} updates reported as applied, but {steps} optimizer steps")
     if wrong:
         return Line("counters", "FAIL", float(len(wrong)), wrong[0])
-    counted = "micro-batches, sequences, valid tokens, token slots, units, partial windows"
-    return Line("counters", "PASS", 0.0, f"{counted} of {len(windows)} updates; applied = optimizer steps = {applied}")
+    counted = "micro-batches, sequences, valid tokens, token slots, loss units and partial windows"
+    words = f"{counted} of {len(windows)} updates; {applied} applied, {steps} optimizer steps"
+    return Line("counters", "PASS", 0.0, words)
 
 
 def _pairs(
@@ -69,6 +70,6 @@ def sync_line(native: NativeStep, watched: Sequence[Watched], world_size: int) -
         )
     else:
         asked = updates
-    words = f"{native.sync_rounds} rounds in {updates} updates of {world_size} ranks, {asked} asked for"
+    words = f"{native.sync_rounds} synchronisations in {updates} updates of {world_size} ranks, {asked} expected"
     verdict: Verdict = "PASS" if native.sync_rounds == asked else "FAIL"
     return Line("gradient_sync", verdict, native.sync_rounds / updates, words)

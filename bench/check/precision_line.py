@@ -1,4 +1,4 @@
-"""The configured precision on the device: how far from the float64 result, next to the concatenated batch's own way."""
+"""The configured precision on the device: its distance to the float64 result, relative to the concatenated batch's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.loop import Precision
 from bench.loop.switches import set_switches
 
 MOST_RATIO = 2.0
-"""Largest distance to the float64 result, in distances of the concatenated batch."""
+"""Largest distance to the float64 result, as a multiple of the concatenated batch's own distance."""
 _INIT_SCALE = 1024.0
 
 
@@ -54,8 +54,8 @@ def precision_line(subject: Subject, amp_mode: str, device: str, window_mode: st
     ratio, mine_error, own_error = worst
     where = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     words = (
-        f"{amp_mode} on {where}: error {mine_error:.1e} against {own_error:.1e} of the concatenated batch, "
-        f"{ratio:.2f} times; limit {MOST_RATIO:g}"
+        f"{amp_mode} on {where}: error {mine_error:.1e}, {ratio:.2f} times the concatenated batch's {own_error:.1e}; "
+        f"limit {MOST_RATIO:g} times"
     )
     return Line("precision", "PASS" if ratio <= MOST_RATIO else "FAIL", ratio, words)
 

@@ -50,12 +50,14 @@ def prove_step(step: Step, subject: Subject, deadline_s: float) -> list[Line]:
     watched, reason = _run_cases(step, subject, deadline_s, 1, 0)
     if isinstance(reason, BaseException):
         return failed(f"{type(reason).__name__}: {str(reason).splitlines()[0] if str(reason) else 'no message'}")
-    lines = [Line("runs", "PASS", float(len(watched)), f"{len(watched)} of {len(CASES)} cases ended{_note(subject)}")]
+    lines = [
+        Line("runs", "PASS", float(len(watched)), f"{len(watched)} of {len(CASES)} cases finished{_note(subject)}")
+    ]
     lines += _common_lines(watched, subject, reason)
     lines += [
-        Line("counters", "NOT APPLICABLE", None, "the step reports none"),
-        Line("gradient_sync", "NOT APPLICABLE", None, "the step was run on one rank"),
-        Line("validation", "NOT APPLICABLE", None, "the step makes none"),
+        Line("counters", "NOT APPLICABLE", None, "the step reports no counters"),
+        Line("gradient_sync", "NOT APPLICABLE", None, "the step ran on one rank"),
+        Line("validation", "NOT APPLICABLE", None, "the step has no validation"),
     ]
     return in_order(lines)
 
@@ -84,7 +86,7 @@ def prove_loop(
     if isinstance(reason, BaseException):
         return failed(f"{type(reason).__name__}: {reason}")
     ranks = "one rank" if agreement.world_size == 1 else f"{agreement.world_size} ranks, and on one"
-    ended = f"{len(watched)} of {len(CASES)} cases ended on {ranks}{_note(subject)}"
+    ended = f"{len(watched)} of {len(CASES)} cases finished on {ranks}{_note(subject)}"
     lines = [Line("runs", "PASS", float(len(watched)), ended)]
     lines += _common_lines(watched, subject, reason)
     if watched:
@@ -112,14 +114,14 @@ def _run_cases(
     implementation: dict[str, str] | None = None,
     weight_decay: float = 0.1,
 ) -> tuple[list[Watched], str | BaseException | None]:
-    """Run the cases that time allows; say why the rest was not run, or give what the step raised."""
+    """Run the cases that time allows; say why the rest did not run, or give what the step raised."""
     watched: list[Watched] = []
     longest_s = 0.0
     for case in CASES:
         begun_s = time.monotonic()
         # Several ranks must come to the same decision: the clock of one may not stop it alone.
         if world_size == 1 and begun_s + longest_s > deadline_s:
-            return watched, f"{len(watched)} of {len(CASES)} cases took all of the time limit"
+            return watched, f"the time limit was used up after {len(watched)} of {len(CASES)} cases"
         try:
             watched.append(
                 run_case(
@@ -141,7 +143,7 @@ def _run_cases(
 
 
 def _common_lines(watched: Sequence[Watched], subject: Subject, reason: str | None) -> list[Line]:
-    """Read the lines that a black box shows; a passing one of too few cases is not proved."""
+    """Read the lines that need no knowledge of the step; one that passes in too few cases is not proved."""
     is_random = is_random_at_rest(subject)
     weighting = checklist.weighting_line(watched)
     lines = [
@@ -155,7 +157,7 @@ def _common_lines(watched: Sequence[Watched], subject: Subject, reason: str | No
     if reason is not None:
         lines = [_unless_failed(line, reason) for line in lines]
     elif is_random:
-        lines = [_unless_failed(line, "the forward is random", even_failed=True) for line in lines]
+        lines = [_unless_failed(line, "the forward pass is random", even_failed=True) for line in lines]
     return [*lines, _layers_line(subject, is_random)]
 
 
@@ -166,20 +168,25 @@ def _unless_failed(line: Line, reason: str, even_failed: bool = False) -> Line:
 
 
 def _layers_line(subject: Subject, is_random: bool) -> Line:
-    """Name the layers for which accumulation is not a larger batch; the rest was proved with them at rest."""
+    """Name the layers for which accumulation is not a larger batch; the rest is proved with them in eval mode."""
     if is_random:
-        words = "two forwards of the same data differ, and no layer known for it is the cause"
+        words = "two forward passes on the same data differ, and no layer known to be random is the cause"
         return Line("layers", "NOT PROVEN", None, words)
     named = unequal_layers(subject)
     if named:
         words = listed(named, 3, "; ")
-        return Line("layers", "NOT PROVEN", float(len(named)), f"{words}: the rest was proved with them at rest")
+        return Line(
+            "layers",
+            "NOT PROVEN",
+            float(len(named)),
+            f"{words}; the other lines are proved with these layers in eval mode",
+        )
     return Line("layers", "PASS", 0.0, "none found")
 
 
 def _in_precision(request: ProofRequest, subject: Subject, deadline_s: float) -> Line:
     if time.monotonic() > deadline_s:
-        return Line("precision", "NOT PROVEN", None, "float64 took all of the time limit")
+        return Line("precision", "NOT PROVEN", None, "the float64 cases used up the time limit")
     try:
         return precision_line(subject, request.amp_mode, request.device, request.window_mode)
     except ValueError as error:  # a mode that the loop refuses for this model, such as fp16 with fp16 weights
@@ -192,7 +199,7 @@ def _validation(subject: Subject, validate: Validate | None) -> Line:
     cut, whole = validate(subject.fresh(), subject)
     error = abs(cut - whole) / abs(whole)
     verdict: Verdict = "PASS" if error <= 1e-10 else "FAIL"
-    return Line("validation", verdict, error, f"relative error {error:.1e} of micro-batches against one batch")
+    return Line("validation", verdict, error, f"relative error {error:.1e}, micro-batches against one batch")
 
 
 def _note(subject: Subject) -> str:

@@ -1,4 +1,4 @@
-"""Models small enough to be proved in float64 on a CPU: cut down, and said so. No torch here."""
+"""Models small enough to be proved in float64 on a CPU: how large ones are cut down, in words too. No torch here."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ def reduced(shape: ModelShape) -> tuple[ModelShape, str]:
             num_kv_heads=small.num_kv_heads // 2,
         )
     if small.width < shape.width:
-        words.append(f"{small.width} of {shape.width} wide")
+        words.append(f"width {small.width} of {shape.width}")
     return small, "reduced to " + ", ".join(words) if words else ""

@@ -66,7 +66,7 @@ def make_step(function: Callable[..., Any], name: str = "the step") -> Step:
         BenchError: It cannot be called as a step.
     """
     if not callable(function):
-        raise BenchError(f"{name} is a {type(function).__name__}, not a function. Name a function.")
+        raise BenchError(f"{name} is a {type(function).__name__}, not a function.")
     parameters = inspect.signature(function).parameters.values()
     named = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
     takes = frozenset(_OPTIONAL).intersection(named)

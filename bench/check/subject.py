@@ -41,14 +41,14 @@ class Subject:
     seed: int = 7
 
     def fresh(self) -> nn.Module:
-        """Copy the model in float64, in training mode, with what is random or coupled put to rest."""
+        """Copy the model in float64, in training mode, with random and batch-dependent layers in eval mode."""
         model = copy.deepcopy(self.model).double().train()
         put_to_rest(model)
         return model
 
 
 def put_to_rest(model: nn.Module) -> None:
-    """Take randomness and coupling out of the layers that are known for it, so that the rest can be proved."""
+    """Put layers known to be random or batch-dependent into eval mode, so that the rest can be proved."""
     for module in model.modules():
         if isinstance(module, _DropoutNd):
             module.p = 0.0
@@ -75,7 +75,7 @@ def unequal_layers(subject: Subject) -> list[str]:
 
 
 def is_random_at_rest(subject: Subject) -> bool:
-    """Tell whether a forward still draws random numbers with all known layers at rest, such as functional dropout."""
+    """Tell whether a forward pass is still random with all known layers in eval mode, as with functional dropout."""
     inputs = torch.zeros((2, 4), dtype=torch.int64)
 
     def total(model: nn.Module, batch: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def is_random_at_rest(subject: Subject) -> bool:
 
 
 class TooLarge(Exception):
-    """Say that a model cannot be proved on this machine."""
+    """Report that a model is too large to be proved on this machine."""
 
 
 def make_subject(model: str, seed: int, activation_checkpointing: bool = False, param_dtype: str = "fp32") -> Subject:
@@ -141,11 +141,13 @@ def _classes(model: nn.Module, reference: str) -> int:
             logits: Any = model(inputs)
     except Exception as error:
         raise BenchError(
-            f"--model = {reference}: the model cannot take inputs (2, 3) int64: {type(error).__name__}: {error}"
+            f"--model = {reference}: the model fails on int64 inputs of shape (2, 3): {type(error).__name__}: {error}"
         ) from error
     if not isinstance(logits, Tensor) or logits.shape[:2] != inputs.shape or logits.dim() != 3:
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise BenchError(f"--model = {reference}: the model gave {shape} for inputs (2, 3), not logits (2, 3, C).")
+        raise BenchError(
+            f"--model = {reference}: the model returned {shape} for inputs of shape (2, 3), not logits of shape (2, 3, C)."
+        )
     return int(logits.shape[-1])
 
 
@@ -153,6 +155,6 @@ def _refuse_too_large(parameters: int, name: str, note: str) -> None:
     needed, free = parameters * 8 * _COPIES, psutil.virtual_memory().available
     if needed > _SHARE_OF_MEMORY * free:
         raise TooLarge(
-            f"{name}{f' ({note})' if note else ''} has {parameters:,} parameters: its proof in float64 takes about "
-            f"{needed / 2**30:.0f} GiB, and {free / 2**30:.0f} GiB of this machine's memory are free"
+            f"{name}{f' ({note})' if note else ''} has {parameters:,} parameters: its proof in float64 needs about "
+            f"{needed / 2**30:.0f} GiB, but only {free / 2**30:.0f} GiB of memory are free"
         )

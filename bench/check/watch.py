@@ -22,7 +22,7 @@ from bench.check.oracle import Batch, set_concatenated_gradients
 TOLERANCE = 1e-10
 """Largest relative error of a gradient or an applied update in float64."""
 _ZERO = 1e-12
-"""A gradient below this share of the whole is zero by analysis: what is left is rounding."""
+"""A gradient below this share of the whole is mathematically zero: what is left is rounding."""
 _CLIP_EPS = 1e-6
 """torch divides by the norm plus this when it clips."""
 

@@ -70,7 +70,7 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
 
 
 def doubts(model: nn.Module) -> list[str]:
-    """Flag a model for which accumulation is not a larger batch; says on screen (the log) which layers [one rank]."""
+    """Flag a model for which accumulation is not a larger batch; the log names the layers [one rank]."""
     found = _doubtful_layers(model)
     for sentence in [sentence for sentences in found.values() for sentence in sentences]:
         sys.stderr.write(f"not equal to a larger batch: {sentence}\n")
@@ -176,7 +176,7 @@ def train_losses(bench: Workbench, observed: Observations) -> dict[int, float | 
 
 
 def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, float | None]) -> str | None:
-    """Say what makes the launch's figures meaningless; None when nothing does [one rank].
+    """Say what makes the launch's figures invalid; None when they are valid [one rank].
 
     An update of fp16 that the scaler skipped may have overflowed; an applied one must have a finite loss. Counts of
     the timed part must be what the configuration says.

@@ -107,8 +107,8 @@ def why_memory_is_wrong(columns: Mapping[str, Any]) -> str | None:
     lasting = sum(columns.get(name) or 0 for name in names)
     if peak is not None and peak < lasting:
         return (
-            f"the peak of {format_bytes(peak)} is less than parameters, gradients and optimizer state take, "
-            f"{format_bytes(lasting)}: the counters cannot be right"
+            f"the peak of {format_bytes(peak)} is less than the {format_bytes(lasting)} of parameters, gradients and "
+            "optimizer state: the memory counters are wrong"
         )
     if columns.get("peak_reserved_bytes") is None:
         return None
@@ -116,7 +116,7 @@ def why_memory_is_wrong(columns: Mapping[str, Any]) -> str | None:
     known = [(name, columns[name]) for name in chain if columns.get(name) is not None]
     for (lower, less), (upper, more) in itertools.pairwise(known):
         if less > more:
-            return f"{lower} = {less:,} is more than {upper} = {more:,}: the counters cannot be right"
+            return f"{lower} = {less:,} exceeds {upper} = {more:,}: the memory counters are wrong"
     return None
 
 

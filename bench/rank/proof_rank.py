@@ -32,7 +32,7 @@ def prove_rank(paths: LaunchPaths, rank: int) -> str:
     except KeyboardInterrupt:
         raise
     except MemoryError:
-        lines = unproven("the host's memory was used up")
+        lines = unproven("the host ran out of memory")
     except BaseException as error:
         traceback.print_exc()
         lines = failed(f"{type(error).__name__}: {error}")

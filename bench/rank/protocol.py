@@ -170,7 +170,7 @@ class _Launch:
         for _ in range(_FIRST_UPDATES_AT_MOST):
             if self._run("first", 1).samples[0].result == "applied":
                 return
-        raise BenchError(f"none of the first {_FIRST_UPDATES_AT_MOST} updates was applied: nothing can be measured")
+        raise BenchError(f"none of the first {_FIRST_UPDATES_AT_MOST} updates was applied: there is nothing to measure")
 
     def _run_memory(self) -> None:
         """Run one update under the witness, which slows it; its time is kept but never used."""

@@ -99,7 +99,7 @@ def _set_threads(trial: TrialFile) -> None:
 
 
 def _describe(error: BaseException, device: str, heartbeat: Heartbeat) -> dict[str, Any]:
-    """Say what went wrong, where, in which micro-batch."""
+    """Say what went wrong, in which phase and micro-batch."""
     classes = [cls.__name__ for cls in type(error).__mro__]
     text = str(error)
     outcome = classify_error(classes, text, device)

@@ -67,12 +67,12 @@ def test_each_distinct_configuration_is_proved_once(sweep: str, asked: list[Proo
     assert result.exit_code == 0, "NOT PROVEN is no failure"
     assert result.stdout == (
         "gpt2-nano, fp32, world size 1: PASS\n"
-        "  PASS            the weighting of the gradient equals the concatenated batch's\n"
+        "  PASS            the gradient equals that of one concatenated batch\n"
         "                  relative error 3e-16\n\n"
         "gpt2-nano, bf16, world size 1: NOT PROVEN\n"
-        "  PASS            the weighting of the gradient equals the concatenated batch's\n"
+        "  PASS            the gradient equals that of one concatenated batch\n"
         "                  relative error 3e-16\n"
-        "  NOT PROVEN      in the configured precision, at most twice the concatenated batch's own error\n"
+        "  NOT PROVEN      the error in the configured precision is at most twice that of one concatenated batch\n"
         "                  the time was up\n\n"
         "2 configurations: 1 PASS, 1 NOT PROVEN\n"
     )

@@ -10,19 +10,19 @@ Verdict = Literal["PASS", "FAIL", "NOT PROVEN", "NOT APPLICABLE"]
 
 TITLES = {
     "runs": "the training step runs",
-    "examples": "every planned example contributes once, the last window included",
-    "weighting": "the weighting of the gradient equals the concatenated batch's",
-    "update": "the applied update equals the reference's",
-    "precision": "in the configured precision, at most twice the concatenated batch's own error",
+    "examples": "every sequence contributes exactly once, the last window included",
+    "weighting": "the gradient equals that of one concatenated batch",
+    "update": "the applied update equals that of one concatenated batch",
+    "precision": "the error in the configured precision is at most twice that of one concatenated batch",
     "counters": "counters agree with an independent count",
     "clipping": "clipping acts once, on the whole window's gradient",
     "schedule": "the schedule advances once per applied update",
-    "gradient_sync": "gradient synchronisations per update are as asked",
+    "gradient_sync": "gradients are synchronised as often as configured",
     "parameters": "every trainable parameter received a gradient",
-    "layers": "no layer couples the examples of a micro-batch or draws random numbers",
-    "validation": "the validation loss does not depend on the cut",
+    "layers": "no layer mixes the examples of a micro-batch or draws random numbers",
+    "validation": "the validation loss does not depend on the micro-batch size",
 }
-"""Name of each line to the statement it is about, in the order of the checklist."""
+"""Name of each line to the statement it proves, in the order of the checklist."""
 
 _GRAVITY: tuple[Verdict, ...] = ("FAIL", "NOT PROVEN", "PASS", "NOT APPLICABLE")
 
@@ -48,16 +48,16 @@ class Line:
 
 
 def overall(lines: Iterable[Line]) -> Verdict:
-    """Give the verdict of a whole checklist: the gravest, and NOT PROVEN where nothing was proved."""
+    """Give the verdict of a whole checklist: the worst of its lines, and NOT PROVEN if nothing was proved."""
     verdicts = {line.verdict for line in lines}
     gravest: Verdict = next((verdict for verdict in _GRAVITY if verdict in verdicts), "NOT PROVEN")
     return "NOT PROVEN" if gravest == "NOT APPLICABLE" else gravest
 
 
 def merge(checklists: Iterable[Iterable[Line]]) -> list[Line]:
-    """Join checklists: of each line the gravest, of equally grave ones that with the largest figure, then the last.
+    """Join checklists: of each line the worst verdict; of equal ones that with the largest figure, then the last.
 
-    What one of them proved and another had nothing to say about is proved: NOT APPLICABLE is the lightest.
+    A line that one of them proved and to another did not apply is proved: NOT APPLICABLE gives way to all others.
     """
     by_name: dict[str, Line] = {}
     for line in (line for checklist in checklists for line in checklist):
@@ -73,7 +73,7 @@ def unproven(reason: str) -> list[Line]:
 
 
 def failed(reason: str) -> list[Line]:
-    """Give a checklist of one failure: the step cannot be run."""
+    """Give a checklist with one failure: the step cannot run."""
     return [Line("runs", "FAIL", None, reason)]
 
 

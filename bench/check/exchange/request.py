@@ -11,7 +11,7 @@ from bench.sweep.fields import TrialConfig
 
 FORMAT = 1
 MOST_RANKS = 2
-"""Ranks that stand for any larger number."""
+"""Ranks proved in place of any larger number."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ProofRequest:
     working_directory: str = ""
     """Folder the user's modules are found from; empty where there are none."""
     time_limit_s: float = 60.0
-    """What does not end in so many seconds is not proved [s]."""
+    """A proof that takes longer is NOT PROVEN [s]."""
 
     @property
     def ranks(self) -> int:
@@ -83,7 +83,9 @@ class ProofRequest:
         """
         document = json.loads(path.read_text())
         if document.pop("format") != FORMAT:
-            raise ValueError(f"{path} has another format than {FORMAT}: driver and rank are of different versions")
+            raise ValueError(
+                f"{path} has another format than {FORMAT}: driver and rank run different versions of bench"
+            )
         return cls(**document)
 
 

@@ -46,7 +46,7 @@ def test_mean_of_means_fails_with_the_size_of_its_error() -> None:
     assert line.figure is not None
     assert line.figure > 0.1
     # The partial window holds micro-batches of 1 and 9 targets, 10 in all: they weigh 10/2 and 10/18.
-    assert "from 0.56 to 5.00 times" in line.words
+    assert "weigh 0.56 to 5.00 times" in line.words
     update = checklist_of_step(example("wrong_mean_of_means"))["update"]
     assert update.verdict == "NOT PROVEN", "what follows from a wrong gradient is no second mistake, and no pass"
 
@@ -62,7 +62,7 @@ def test_schedule_that_runs_too_fast_is_named_with_both_rates() -> None:
     """Stepped three times in the first window, before its own update: 3/8 of the rate instead of 1/8."""
     line = checklist_of_step(example("wrong_schedule_per_micro_batch"))["schedule"]
     assert line.figure == pytest.approx(3.0)
-    assert "update 0 used the rate 0.00375 instead of 0.00125" in line.words
+    assert "update 0 used learning rate 0.00375 instead of 0.00125 (3x)" in line.words
 
 
 def backward_of(model: Any, window: Any) -> None:

@@ -35,4 +35,4 @@ def test_what_was_cut_is_said() -> None:
     """In the words of the first line of a checklist."""
     assert reduced(PRESETS["gpt2-nano"])[1] == ""
     assert reduced(PRESETS["gpt2-mini"])[1] == "reduced to 2 of 4 blocks"
-    assert reduced(PRESETS["llama-1b"])[1] == "reduced to 2 of 16 blocks, 512 of 128,256 ids, 256 of 2048 wide"
+    assert reduced(PRESETS["llama-1b"])[1] == "reduced to 2 of 16 blocks, 512 of 128,256 ids, width 256 of 2048"

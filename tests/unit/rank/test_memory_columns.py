@@ -200,11 +200,11 @@ SOUND = {
         (
             "peak_allocated_bytes",
             39,
-            "the peak of 39 B is less than parameters, gradients and optimizer state take, 40 B",
+            "the peak of 39 B is less than the 40 B of parameters, gradients and optimizer state",
         ),
-        ("peak_active_bytes", 49, "peak_allocated_bytes = 50 is more than peak_active_bytes = 49"),
-        ("peak_reserved_bytes", 59, "peak_active_bytes = 60 is more than peak_reserved_bytes = 59"),
-        ("device_capacity_bytes", 69, "peak_reserved_bytes = 70 is more than device_capacity_bytes = 69"),
+        ("peak_active_bytes", 49, "peak_allocated_bytes = 50 exceeds peak_active_bytes = 49"),
+        ("peak_reserved_bytes", 59, "peak_active_bytes = 60 exceeds peak_reserved_bytes = 59"),
+        ("device_capacity_bytes", 69, "peak_reserved_bytes = 70 exceeds device_capacity_bytes = 69"),
     ],
 )
 def test_counters_that_contradict_each_other_are_named(name: str, value: int, said: str) -> None:
