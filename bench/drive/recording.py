@@ -26,6 +26,7 @@ from bench.record.reduce import ReduceError, reduce_ranks
 from bench.record.store import PartInfo, verify_part, write_part
 from bench.sweep.fields import TrialConfig
 from bench.telemetry.summary import NOT_WATCHED, Health
+from bench.units import counted
 
 
 class Record:
@@ -95,7 +96,7 @@ class Record:
                 "reason": "bench itself stopped unexpectedly during this launch",
             }
             self.finish(row, [])
-            left = f"; killed {len(killed)} leftover processes" if killed else ""
+            left = f"; killed {counted(len(killed), 'leftover process')}" if killed else ""
             done.append(f"a launch of {record['trial_id']} was cut off when bench stopped unexpectedly{left}")
         return done
 

@@ -220,7 +220,7 @@ def test_stragglers_of_a_killed_driver_are_ended_by_the_next_sweep(lab: Any) -> 
     wait_until(lambda: len(with_token(token)) == 1, "server and rank are gone, the child in its own session is not")
     lab.run(lab.sweep(one_rank))
     assert with_token(token) == []
-    assert any("ended 1 process" in note for note in lab.progress.notes)
+    assert any("killed 1 leftover process" in note for note in lab.progress.notes)
 
 
 def test_second_ctrl_c_ends_at_once_with_a_deaf_rank(lab: Any) -> None:
