@@ -146,7 +146,7 @@ def _classes(model: nn.Module, reference: str) -> int:
     if not isinstance(logits, Tensor) or logits.shape[:2] != inputs.shape or logits.dim() != 3:
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise BenchError(
-            f"--model = {reference}: the model returned {shape} for inputs of shape (2, 3), not logits of shape (2, 3, C)."
+            f"--model = {reference}: the model returned {shape} for inputs of shape (2, 3), not logits (2, 3, C)."
         )
     return int(logits.shape[-1])
 

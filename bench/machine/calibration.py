@@ -1,7 +1,7 @@
 """The ceilings of this machine's devices: measured on request, kept in the user's cache folder, read by every rank.
 
 One file per device, torch version and number of threads, so that a ceiling is only ever used for what it was measured
-on. A damaged file is set aside by being ignored, and said. No torch.
+on. A damaged file is reported and ignored. No torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FORMAT = 1
 _PROBE_TIMEOUT_S = 900.0
 
 BUSY_SPREAD = 0.1
-"""Spread above which a ceiling was disturbed: something else ran beside it. It is kept and shown, and never used."""
+"""Spread above which a ceiling counts as disturbed by other work: it is kept and shown, but never used."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,11 @@ def calibrate(device: str, threads: int | None = None) -> list[dict[str, Any]]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True)
         measured: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        raise EnvironmentFault(f"the calibration did not end within {_PROBE_TIMEOUT_S:.0f} s. Does it hang?") from None
+        raise EnvironmentFault(
+            f"the calibration did not finish within {_PROBE_TIMEOUT_S:.0f} s: it may hang."
+        ) from None
     except (subprocess.CalledProcessError, ValueError, IndexError) as error:
-        said = (getattr(error, "stderr", None) or "").strip().splitlines()[-1:] or ["it said nothing"]
+        said = (getattr(error, "stderr", None) or "").strip().splitlines()[-1:] or ["no output"]
         raise EnvironmentFault(f"the calibration failed: {said[0]}") from None
     return [keep(DeviceKey(**entry.pop("key")), entry) for entry in measured]
 
@@ -125,7 +127,7 @@ def read(key: DeviceKey) -> Stored:
     except FileNotFoundError:
         return Stored(None)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        why = str(error) if isinstance(error, OSError) else "it does not hold what it should"
+        why = str(error) if isinstance(error, OSError) else "it is damaged or of another device"
         return Stored(None, f"the calibration in {path} is not used: {why}. Run: bench env --calibrate")
     return Stored(document)
 

@@ -1,4 +1,4 @@
-"""What this machine can run. Nothing falls back to the CPU in silence. No torch here."""
+"""What this machine can run. Nothing falls back to the CPU silently. No torch here."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def gpu_fault(devices_asked: set[str], nvml: NvmlReport, files: tuple[str, ...],
     if "cuda" not in devices_asked:
         return None
     return (
-        f"device = cuda, and there is no GPU here ({nvml.problem or 'NVML sees none'}). "
+        f"device = cuda, but there is no GPU here ({nvml.problem or 'NVML sees none'}). "
         "Use --device cpu, or a machine with a GPU."
     )
 
 
 def unusable_gpu(nvml: NvmlReport, files: tuple[str, ...], torch: dict[str, Any]) -> str:
-    """Say that a GPU is here which torch cannot use, why, and the way out."""
-    names = ", ".join(sorted({gpu.name or "a GPU without a name" for gpu in nvml.gpus})) or ", ".join(files)
+    """Say that torch cannot use a GPU of this machine, why, and what to do."""
+    names = ", ".join(sorted({gpu.name or "an unnamed GPU" for gpu in nvml.gpus})) or ", ".join(files)
     driver = f"driver {nvml.driver_version}" if nvml.driver_version else "driver unknown"
     if nvml.problem:
         driver += f": {nvml.problem}"
@@ -77,12 +77,12 @@ def unusable_gpu(nvml: NvmlReport, files: tuple[str, ...], torch: dict[str, Any]
     told = f" torch says: {torch['problem'].rstrip('.')}." if torch["problem"] else ""
     return (
         f"This machine has {names} ({driver}), but torch {torch['torch_version']} ({build}) cannot use it.{told} "
-        f"Either {_cure(nvml, torch)}; or say that the CPU is meant: --device cpu, or device: cpu in the sweep file."
+        f"Either {_cure(nvml, torch)}; or run on the CPU: --device cpu, or device: cpu in the sweep file."
     )
 
 
 def _cure(nvml: NvmlReport, torch: dict[str, Any]) -> str:
-    """Find what would make the GPU usable."""
+    """Say what would make the GPU usable."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     runs = f" {nvml.driver_cuda_version} or older, which this driver runs" if nvml.driver_cuda_version else ""
     if torch["cuda_version"] is None:
@@ -93,9 +93,9 @@ def _cure(nvml: NvmlReport, torch: dict[str, Any]) -> str:
         return f"install a torch built for CUDA{runs}, or a newer driver"
     if visible is not None:
         meaning = explain_visible(visible, nvml.gpus)
-        return f"correct or unset CUDA_VISIBLE_DEVICES ({meaning}), or mend what torch says"
+        return f"correct or unset CUDA_VISIBLE_DEVICES ({meaning}), or fix what torch reports"
     if nvml.problem and not nvml.gpus:
-        return "mend the driver"
+        return "repair the driver"
     return "install a torch whose CUDA this driver and this GPU support, or a newer driver"
 
 
@@ -118,11 +118,11 @@ def probe_torch(every_gpu: bool = False) -> dict[str, Any]:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False)
         document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        raise EnvironmentFault(f"torch did not answer within {_PROBE_TIMEOUT_S:.0f} s. Does a GPU hang?") from None
+        raise EnvironmentFault(f"torch did not answer within {_PROBE_TIMEOUT_S:.0f} s: a GPU may hang.") from None
     except (ValueError, IndexError):
-        last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
         raise EnvironmentFault(
-            f"torch cannot be used here: {last[0]}. Try: {sys.executable} -c 'import torch', and install it anew."
+            f"torch cannot be used here: {last[0]}. Try: {sys.executable} -c 'import torch', then reinstall it."
         ) from None
     return document
 

@@ -1,4 +1,4 @@
-"""What CUDA_VISIBLE_DEVICES says, in words. CUDA reads it; nothing here changes which GPUs a rank gets.
+"""What CUDA_VISIBLE_DEVICES means, in words. CUDA reads it; nothing here changes which GPUs a rank gets.
 
 Rules from the CUDA programming guide, "CUDA environment variables": entries are indices in CUDA's own order, UUIDs or
 the beginning of one, or MIG devices; the first entry that names nothing ends the list, and those before it count.
@@ -28,16 +28,16 @@ def explain_visible(value: str | None, gpus: Sequence[NvmlGpu], device_order: st
     for entry in entries:
         name = _name(entry, gpus)
         if name is None:
-            rest = f"{entry!r} names no GPU here, and CUDA stops reading at it"
+            rest = f"{entry!r} names no GPU here, and CUDA ignores it and all that follows"
             return f"{value!r}: {_left(named)}; {rest}" if named else f"{value!r} hides every GPU: {rest}"
         if name in named:
-            return f"{value!r} names {name} twice, which CUDA refuses: no GPU is visible"
+            return f"{value!r} names {name} twice, which CUDA rejects: no GPU is visible"
         named.append(name)
     said = f"{value!r}: {_left(named)}"
     if any(entry.isdecimal() for entry in entries) and device_order != "PCI_BUS_ID" and len(gpus) > 1:
-        said += "; numbers are in CUDA's order, fastest first, which may not be the order below"
+        said += "; numbers follow CUDA's order, fastest first, which may differ from the order below"
     if sum(entry.startswith("MIG-") for entry in entries) > 1:
-        said += "; of several MIG devices a process sees one, unless the driver is very new"
+        said += "; a process sees only one MIG device, unless the driver is very new"
     return said
 
 
@@ -71,5 +71,5 @@ def _name(entry: str, gpus: Sequence[NvmlGpu]) -> str | None:
 
 def _left(named: Sequence[str]) -> str:
     listed = named[0] if len(named) == 1 else ", ".join(named[:-1]) + " and " + named[-1]
-    numbers = "number 0" if len(named) == 1 else f"numbers 0 to {len(named) - 1}"
-    return f"{listed}, here {numbers}"
+    numbers = "cuda:0" if len(named) == 1 else f"cuda:0 to cuda:{len(named) - 1}"
+    return f"{listed} as {numbers}"

@@ -43,12 +43,12 @@ def what_works(
 
 
 def _on_the_cpu(device: str, gpu_is_visible: bool, torch: dict[str, Any]) -> Iterator[Item]:
-    modes = "amp_mode fp32, bf16 and fp16; tf32 is fp32 on a CPU, and skipped"
+    modes = "amp_mode fp32, bf16 and fp16; tf32 is skipped: on a CPU it is fp32"
     if torch["torch_version"] is None:
         yield Item("trials on the CPU", False, "torch cannot be imported")
         return
     if gpu_is_visible and device != "cpu":
-        modes = f"with --device cpu, which says that no GPU is meant; {modes}"
+        modes = f"with --device cpu, which ignores the GPU; {modes}"
     yield Item("trials on the CPU", True, modes)
     ranks = "world_size 2 and more, over gloo" if torch["has_gloo"] else "this torch has no gloo"
     yield Item("several ranks on the CPU", torch["has_gloo"], ranks)
@@ -57,7 +57,7 @@ def _on_the_cpu(device: str, gpu_is_visible: bool, torch: dict[str, Any]) -> Ite
 def _on_gpus(device: str, gpu_is_visible: bool, torch: dict[str, Any]) -> Iterator[Item]:
     count, nccl = torch["device_count"], torch["nccl_version"]
     if device == "cpu":
-        yield Item("trials on a GPU", False, "the CPU is asked for")
+        yield Item("trials on a GPU", False, "the CPU was asked for")
         return
     if count == 0:
         yield Item("trials on a GPU", False, "torch cannot use the GPU" if gpu_is_visible else "there is no GPU here")
@@ -66,21 +66,25 @@ def _on_gpus(device: str, gpu_is_visible: bool, torch: dict[str, Any]) -> Iterat
     bf16 = torch["bf16_supported"]
     yield Item("amp_mode bf16 on a GPU", bf16, "in hardware" if bf16 else "this GPU does not compute in bf16: use fp16")
     if count == 1:
-        yield Item("several GPUs in one trial", False, "one is usable")
+        yield Item("several GPUs in one trial", False, "only one is usable")
     else:
         yield Item("several GPUs in one trial", bool(nccl), f"over NCCL {nccl}" if nccl else "this torch has no NCCL")
 
 
 def _figures(nvml: NvmlReport) -> Item:
-    what = "figures from the driver"
+    what = "GPU telemetry"
     if nvml.problem is not None or not nvml.gpus:
-        return Item(what, False, nvml.problem or "the driver lists no GPU")
+        return Item(what, False, nvml.problem or "NVML lists no GPU")
     return Item(what, True, "memory in use, clocks and other processes, through NVML")
 
 
 def _fork_server() -> Item:
     works = "forkserver" in multiprocessing.get_all_start_methods()
-    why = "from a warm fork server" if works else "this system has no fork server: ranks start by spawn, in seconds"
+    why = (
+        "from a warm fork server"
+        if works
+        else "this system has no fork server: ranks start by spawn, which takes seconds"
+    )
     return Item("launches in milliseconds", works, why)
 
 

@@ -18,19 +18,19 @@ SPIKY_SHARE = 0.005
 
 FLAG_SENTENCES: dict[str, str] = {
     "not_steady": "the warm-up reached its cap before update times settled",
-    "precision_not_met": "the timed part reached its cap before its interval was as narrow as asked for",
+    "precision_not_met": "the timed part reached its cap before its interval was as narrow as requested",
     "few_updates": f"the timed part has fewer than {FEW_SAMPLES} samples",
-    "drift": "the last third of the timed part is slower or faster than the first",
-    "spiky": f"updates far above the median hold more than {SPIKY_SHARE:.1%} of the timed part",
-    "clock_mismatch": "the device's marks and the host's clock disagree on the length of the timed part",
+    "drift": "the last third of the timed part is slower or faster than the first third",
+    "spiky": f"updates far slower than the median take more than {SPIKY_SHARE:.1%} of the timed part",
+    "clock_mismatch": "device clock and host clock disagree on the length of the timed part",
     "straggler": f"the slowest rank took over {STRAGGLER_RATIO:.0%} longer than the fastest",
-    "data_bound": f"the timed part waited for its input for more than {DATA_BOUND_SHARE:.0%} of its time",
-    "amp_skips": "the gradient scaler left out updates of the timed part, which then cost no optimizer step",
-    "alloc_retries": "the allocator had to free cached blocks and ask again: the peak was at the wall",
+    "data_bound": f"the timed part spent more than {DATA_BOUND_SHARE:.0%} of its time waiting for data",
+    "amp_skips": "the gradient scaler skipped updates of the timed part, which then cost no optimizer step",
+    "alloc_retries": "the allocator had to free cached blocks and retry: the peak reached the memory limit",
     "mem_unstable": "the timed part needed more memory than the memory pass; the larger is reported",
-    "law_not_met": "whole updates do not take t_update + A x t_micro within 1 %",
+    "law_not_met": "whole updates differ from t_update + A x t_micro by more than 1 %",
 }
-"""Every flag that comes from samples and counts, and what it says."""
+"""Every flag that comes from samples and counts, and what it means."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Samples:
     data_wait_s: float = 0.0
     """Of which the loop waited for its input [s]."""
     updates_skipped: int = 0
-    """Updates the gradient scaler left out."""
+    """Updates the gradient scaler skipped."""
     alloc_retries: int | None = None
     """Null without a caching allocator."""
     memory_pass_bytes: int | None = None
@@ -80,8 +80,8 @@ def flags_of(samples: Samples) -> list[str]:
 def has_drift(seconds: Sequence[float]) -> bool:
     """Tell whether first and last third differ by more than max(0.5 %, 3 standard errors) of the mean.
 
-    The standard error comes from five batch means in each of the two thirds, which neighbours that follow each other
-    do not fool much. False below 30 samples, where batches hold one sample.
+    The standard error comes from five batch means in each of the two thirds, which correlated neighbours hardly
+    distort. False below 30 samples, where batches hold one sample.
     """
     samples = np.asarray(seconds, dtype=np.float64)
     size = len(samples) // 15

@@ -1,7 +1,7 @@
 """How long the timed part lasts, and how well its mean is known. No torch.
 
-Update times of one launch follow each other: a slow one is often followed by a slow one, so the naive standard error
-is too small and an interval that stops on it lies. Two answers are taken and the wider one counts: Student's t on ten
+Update times of one launch are correlated: a slow one often follows a slow one, so the naive standard error is too
+small, and so is an interval built on it. Two estimates are made and the wider one counts: Student's t on ten
 batch means (Law and Kelton, "Simulation Modeling and Analysis", batch means), and t on the effective number of samples
 of a first-order autoregression. The interval holds within one launch; only rounds compare configurations.
 """
@@ -20,7 +20,7 @@ from bench.statistics.intervals import CONFIDENCE, student_t
 
 BATCHES = 10
 LOOK_FACTOR = 1.5
-"""Each look comes after so many times the samples of the one before: many looks would find a lucky one."""
+"""Growth of the samples from one look to the next: many looks would find a lucky one [ratio]."""
 
 StopReason = Literal["precision", "cap", "fixed"]
 

@@ -1,4 +1,4 @@
-"""What an interval allows to be said: faster, slower, same, unclear. No torch.
+"""What an interval allows us to claim: faster, slower, same, unclear. No torch.
 
 A bare difference is never a win: the whole interval must clear +-0.5 %, which A/A runs of one configuration do in less
 than one case of a hundred. `same` is a claim too: the whole interval must lie inside +-1 %.

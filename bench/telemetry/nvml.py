@@ -1,7 +1,7 @@
-"""What the NVIDIA driver's library says is in this machine. No torch: it speaks of GPUs that torch may not see.
+"""What NVML, the NVIDIA driver's library, finds in this machine. No torch: torch may not see all of these GPUs.
 
-Every figure may be missing on its own: a MIG device, a container, an old driver or a missing right each hide some. What
-is not told is None, never 0. A hung driver must not hang the benchmark, so each call has a time limit.
+Any figure may be missing: a MIG device, a container, an old driver or a missing permission each hide some. A missing
+figure is None, never 0. A hung driver must not hang the benchmark, so each call has a time limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from bench.telemetry.time_limit import LimitedThread, NoAnswerError
 
 INIT_LIMIT_S = 20.0
-"""Where no process keeps the driver loaded (persistence mode off), the first call loads it: seconds with eight GPUs."""
+"""With persistence mode off the first call loads the driver, which takes seconds with eight GPUs [s]."""
 CALL_LIMIT_S = 2.0
 """A call that takes longer has hung [s]."""
 _DEV = Path("/dev")
@@ -66,7 +66,7 @@ class NvmlReport:
     driver_version: str | None = None
     gpus: tuple[NvmlGpu, ...] = ()
     problem: str | None = None
-    """Why NVML could not be asked, or not to the end, in plain words; None when it answered."""
+    """Why NVML gave no answer, or only a partial one, in plain words; None when it answered."""
     driver_cuda_version: str | None = None
     """Newest CUDA that the driver runs, such as 12.4."""
 
@@ -165,7 +165,7 @@ class NvmlSession:
 
 
 def problem_of(nvml: Any, questions: Callable[[], None]) -> str | None:
-    """Ask; whatever NVML does, it ends here. Give in plain words why it was not asked to the end."""
+    """Ask NVML and catch whatever it raises. Give in plain words why the answer is missing or partial."""
     if not hung:
         try:
             questions()
@@ -246,10 +246,10 @@ def say_fault(error: Exception) -> str:
     """Say in plain words what NVML refuses."""
     return {
         "NVMLError_LibraryNotFound": "there is no NVIDIA driver library, libnvidia-ml.so.1",
-        "NVMLError_FunctionNotFound": "the NVIDIA driver library is too old to be asked",
+        "NVMLError_FunctionNotFound": "the NVIDIA driver library is too old",
         "NVMLError_DriverNotLoaded": "the NVIDIA driver is not loaded",
-        "NVMLError_NoPermission": "there is no permission to ask the NVIDIA driver",
-        "NVMLError_LibRmVersionMismatch": "the NVIDIA driver and its library are of different versions: "
-        "the driver was updated, and the machine must restart",
+        "NVMLError_NoPermission": "no permission to query the NVIDIA driver",
+        "NVMLError_LibRmVersionMismatch": "the NVIDIA driver and its library have different versions: "
+        "the driver was updated, restart the machine",
         "NVMLError_GpuIsLost": "a GPU has fallen off the bus",
     }.get(type(error).__name__, f"NVML says: {error}")

@@ -1,6 +1,6 @@
-"""What is known of the GPUs of one launch while it runs: samples over time, and what its ranks say. No NVML, no torch.
+"""What is known of the GPUs of one launch: samples over time, and what its ranks report. No NVML, no torch.
 
-Each figure may be missing on its own, from one sample or from all: then it is None, never 0.
+Any figure may be missing, from one sample or from all: then it is None, never 0.
 """
 
 from __future__ import annotations

@@ -25,16 +25,16 @@ from bench.telemetry.memory import foreign_processes, outside_torch
 from bench.telemetry.samples import GpuTrack, RankTiming, is_same_gpu
 
 TELEMETRY_FLAG_SENTENCES: dict[str, str] = {
-    "throttled_hw": "the GPU's hardware slowed it down, for heat or a power brake: not comparable",
-    "throttled_thermal": f"the driver slowed a GPU down for heat for more than {THERMAL_SHARE:.0%} of the timed part",
-    "clock_drop": f"the median clock of the last third of the timed part is below {DROP_RATIO:.0%} of the first's",
-    "clock_low": f"the median clock of the timed part is below {LOW_RATIO:.0%} of the GPU's default",
-    "hot_start": "a GPU was still over 3 degrees hotter before the launch than the first launch's when it was timed",
-    "gpu_shared": "somebody else's process computed on a GPU of the launch, which is run once more",
-    "ecc_error": "a GPU's memory had an error during the launch that could not be corrected",
-    "nvml_missing": "the driver did not tell how a GPU of the launch was, or not to the end of the timed part",
+    "throttled_hw": "GPU hardware throttled (heat or power brake): not comparable",
+    "throttled_thermal": f"the driver throttled a GPU for heat for more than {THERMAL_SHARE:.0%} of the timed part",
+    "clock_drop": f"the median clock of the timed part's last third is below {DROP_RATIO:.0%} of the first third's",
+    "clock_low": f"the median clock of the timed part is below {LOW_RATIO:.0%} of the GPU's default clock",
+    "hot_start": "before the launch a GPU was still over 3 degrees hotter than in the first launch's timed part",
+    "gpu_shared": "another process used a GPU during the launch; the launch runs once more",
+    "ecc_error": "uncorrectable memory error on a GPU during the launch",
+    "nvml_missing": "NVML gave no data for a GPU of the launch, or not up to the end of the timed part",
 }
-"""Every flag that comes from telemetry, and what it says."""
+"""Every flag that comes from telemetry, and what it means."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def summarise(
     own_pids: Collection[int],
     marked: Collection[str] = (),
 ) -> Health:
-    """Reduce what was told of the GPUs of one launch.
+    """Reduce the telemetry of one launch's GPUs.
 
     Args:
         tracks: The GPUs that were watched.

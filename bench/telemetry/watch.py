@@ -149,7 +149,7 @@ class GpuWatch:
             self._stop.wait(due_s - self._clock())
 
     def _guarded(self, questions: Callable[[], None]) -> None:
-        """Ask; whatever NVML does, it ends here, and the reason is kept."""
+        """Ask NVML, catch whatever it raises, and keep the reason."""
         try:
             self.problem = problem_of(self._nvml, questions) or self.problem
         except EnvironmentFault as error:
@@ -179,7 +179,7 @@ class GpuWatch:
             handles = [(self._ask("nvmlDeviceGetUUID", handle), handle) for handle in found if handle is not None]
         for uuid, handle in handles:
             if handle is None or uuid is None:
-                self.problem = f"the NVIDIA driver knows no GPU {uuid}"
+                self.problem = f"the NVIDIA driver does not know {uuid}"
             else:
                 self._watched.append(self._begin(uuid, handle))
 

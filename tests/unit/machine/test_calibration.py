@@ -101,7 +101,7 @@ def test_folder_that_cannot_be_written_is_named(cache_home: Path) -> None:
     ("error", "words"),
     [
         (subprocess.CalledProcessError(1, "probe", "", "line\nRuntimeError: no kernel image"), "no kernel image"),
-        (subprocess.TimeoutExpired("probe", 900), "did not end"),
+        (subprocess.TimeoutExpired("probe", 900), "did not finish"),
     ],
 )
 def test_probe_that_fails_or_hangs_is_an_environment_fault(

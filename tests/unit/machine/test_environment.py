@@ -111,7 +111,7 @@ def test_cuda_without_a_gpu_says_why(machine: Any) -> None:
         (A100, torch_says(cuda="12.6"), "", "unset CUDA_VISIBLE_DEVICES: '' hides every GPU"),
         (A100, torch_says(cuda="12.6"), "-1", "unset CUDA_VISIBLE_DEVICES: '-1' hides every GPU"),
         (A100, torch_says(cuda="12.6"), "4", "correct or unset CUDA_VISIBLE_DEVICES ('4' hides every GPU: '4' names"),
-        (BROKEN, torch_says(cuda="12.6"), None, "mend the driver"),
+        (BROKEN, torch_says(cuda="12.6"), None, "repair the driver"),
     ],
 )
 def test_cure_fits_the_cause(

@@ -142,7 +142,7 @@ def test_unknown_gpu_is_said(run: Callable[..., dict[str, Any]]) -> None:
     """Nothing of another GPU is taken for it."""
     told = run(LOOK, ["GPU-0"])
     assert (told["samples"], told["tracks"]) == ({}, [])
-    assert "knows no GPU GPU-0" in told["problem"]
+    assert "does not know GPU-0" in told["problem"]
 
 
 @pytest.mark.parametrize(("code", "words"), [(9, "not loaded"), (18, "different versions"), ("hang", "not answer")])
