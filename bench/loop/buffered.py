@@ -63,7 +63,7 @@ def buffered_windows(
             held = agreed.all_ranks.micro_batches
             full = accumulation_steps * agreement.world_size
             raise ValueError(
-                f"tail: drop leaves nothing of {held} micro-batches, a window takes {full} - use tail keep"
+                f"tail: drop leaves no update: {held} micro-batches never fill a window of {full}. Use tail keep."
             )
         if agreed.most_micro_batches == 0 or (is_partial and drop_tail):
             return
@@ -88,4 +88,4 @@ def refuse_nothing(nothing: bool) -> None:
         ValueError: There is nothing.
     """
     if nothing:
-        raise ValueError("no rank has any micro-batch - the data set is empty, or its reader was used up before")
+        raise ValueError("no rank has any micro-batch: the data set is empty, or its iterator is exhausted.")

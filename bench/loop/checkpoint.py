@@ -1,4 +1,4 @@
-"""State at an update boundary, from which training goes on as if it had never stopped, and the hook that waits."""
+"""State at an update boundary, from which training resumes exactly, and the hook that waits for the boundary."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CheckpointHook(NoObserver):
 
     def __init__(self, save: Callable[[int], None], every_updates: int | None = None) -> None:
         if every_updates is not None and every_updates < 1:
-            raise ValueError(f"every_updates = {every_updates} - it must be at least 1, or None to save when asked")
+            raise ValueError(f"every_updates = {every_updates} must be at least 1, or None to save only when asked.")
         self._save = save
         self._every_updates = every_updates
         self._is_asked = False
@@ -62,7 +62,7 @@ def save_state(loop: AccumulationLoop, model: nn.Module) -> dict[str, Any]:
         RuntimeError: Inside a window, whose gradients would be lost.
     """
     if loop.is_inside_window:
-        raise RuntimeError("a checkpoint inside a window would lose its gradients - save after the update")
+        raise RuntimeError("a checkpoint inside a window would lose its gradients. Save after the update.")
     return {
         "next_update": loop.next_update,
         "micro_batches_done": loop.micro_batches_done,

@@ -28,7 +28,7 @@ def batch_coupled_layers(model: nn.Module) -> list[str]:
             continue
         if isinstance(module, _InstanceNorm):
             if module.track_running_stats:
-                sentences.append(f"{name} ({kind}) moves its running statistics once per micro-batch")
+                sentences.append(f"{name} ({kind}) updates its running statistics once per micro-batch")
         elif isinstance(module, _BatchNorm):
             sentences.append(f"{name} ({kind}) normalises by the statistics of each micro-batch, not of the window")
     return sentences
@@ -37,7 +37,7 @@ def batch_coupled_layers(model: nn.Module) -> list[str]:
 def random_layers(model: nn.Module) -> list[str]:
     """Name the layers in training mode that draw random numbers, one sentence each: dropout of any kind, RReLU."""
     return [
-        f"{name} ({type(module).__name__}) draws random numbers anew for each micro-batch"
+        f"{name} ({type(module).__name__}) draws new random numbers for each micro-batch"
         for name, module in model.named_modules()
         if module.training and _draws(module)
     ]

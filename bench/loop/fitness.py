@@ -1,4 +1,4 @@
-"""Which models and options accumulation over several ranks would get wrong, or hang on: refused, with the cure."""
+"""Refuse models and options that give wrong results or hang on several ranks, and say what to do instead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def refuse_unfit(model: nn.Module, ddp_options: Mapping[str, Any]) -> None:
-    """Refuse what accumulation over ranks would get wrong, or hang on.
+    """Refuse a model or option that would give wrong results, or hang, on several ranks.
 
     Raises:
         ValueError: says what it is and what to do instead.
@@ -21,32 +21,32 @@ def refuse_unfit(model: nn.Module, ddp_options: Mapping[str, Any]) -> None:
         if isinstance(module, DistributedDataParallel):
             raise ValueError(
                 f"{where} is already wrapped in DistributedDataParallel, which would reduce in every micro-step, "
-                "since no_sync does not reach it - pass the bare model (its .module)"
+                "since no_sync does not reach it. Pass the bare model (its .module)."
             )
         if isinstance(module, nn.SyncBatchNorm):
             raise ValueError(
                 f"{where} is SyncBatchNorm, which exchanges statistics in every forward and hangs when ranks have "
-                "unequal numbers of micro-batches - use BatchNorm, GroupNorm or LayerNorm"
+                "unequal numbers of micro-batches. Use BatchNorm, GroupNorm or LayerNorm."
             )
     if ddp_options.get("static_graph"):
         raise ValueError(
-            "static_graph = True does not work with no_sync (torch issue 143580) - leave it out; use "
-            "unused_parameters='search' where parameters may be left out"
+            "static_graph = True does not work with no_sync (torch issue 143580). Leave it out; use "
+            "unused_parameters='search' where parameters may be unused."
         )
     if "find_unused_parameters" in ddp_options:
-        raise ValueError("find_unused_parameters is decided here - use unused_parameters='search' or 'refuse'")
+        raise ValueError("find_unused_parameters is set by the loop. Use unused_parameters='search' or 'refuse'.")
     if ddp_options.get("device_ids"):
         raise ValueError(
-            "device_ids moves inputs, and a rank without data has none - leave it out: put the model on its device, "
-            "and the loop moves each micro-batch there"
+            "device_ids moves inputs, but a rank without data has none. Leave it out and put the model on its device: "
+            "the loop moves each micro-batch there."
         )
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ValueError("the model has no trainable parameter - nothing can be synchronised")
+        raise ValueError("the model has no trainable parameter: there is nothing to synchronise.")
 
 
 @contextmanager
 def explain_reentrant() -> Iterator[None]:
-    """Say what DistributedDataParallel means when gradients of one parameter came twice in a backward, and the cure.
+    """Explain DistributedDataParallel's error about a parameter that is ready twice in one backward, and the cure.
 
     A reentrant checkpoint runs a backward inside the backward, hidden from the outer graph: a block used twice reports
     twice, and under the search for unused parameters every parameter in it was taken for unused before.
@@ -59,7 +59,7 @@ def explain_reentrant() -> Iterator[None]:
     except RuntimeError as error:
         if "ready only once" in str(error):
             raise ValueError(
-                "reentrant activation checkpointing does not work over several ranks with a block used twice, or with "
-                "unused_parameters='search' - call torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
+                "reentrant activation checkpointing does not work on several ranks with a block used twice, or with "
+                "unused_parameters='search'. Call torch.utils.checkpoint.checkpoint(..., use_reentrant=False)."
             ) from error
         raise

@@ -45,14 +45,17 @@ def windows(
         ValueError: A setting makes no sense, or no rank has any micro-batch (when the first window is asked for).
     """
     if accumulation_steps < 1:
-        raise ValueError(f"accumulation_steps = {accumulation_steps} - a window needs at least one micro-batch")
+        raise ValueError(f"accumulation_steps = {accumulation_steps} must be at least 1.")
     if (window_mode == "streamed") != (nominal_units is not None and nominal_units > 0):
         raise ValueError(
-            f"nominal_units = {nominal_units} with window_mode {window_mode} - streamed windows need the units of a "
-            "full window, above 0; buffered ones count them"
+            f"nominal_units = {nominal_units} does not fit window_mode {window_mode}: streamed windows need the units "
+            "of a full window, above 0; buffered windows count them."
         )
     if window_mode == "streamed" and tail == "drop":
-        raise ValueError("tail: drop - a streamed window is known to be partial only when it ran - use buffered")
+        raise ValueError(
+            "tail: drop does not work with streamed windows: whether one is partial is known only after it ran. "
+            "Use buffered."
+        )
     agreement = agreement or SingleRankAgreement()
     if nominal_units is not None:
         return streamed_windows(micro_batches, accumulation_steps, count, agreement, nominal_units, first_update)

@@ -47,7 +47,7 @@ class SummedCrossEntropy:
 
     def __init__(self, class_weights: Tensor | None = None, ignore_index: int = -100) -> None:
         if class_weights is not None and not bool(torch.all(torch.isfinite(class_weights) & (class_weights >= 0))):
-            raise ValueError(f"class_weights = {class_weights.tolist()} - each must be finite and at least 0")
+            raise ValueError(f"class_weights = {class_weights.tolist()} must all be finite and at least 0.")
         self.class_weights = class_weights
         self.ignore_index = ignore_index
 

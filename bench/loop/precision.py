@@ -51,8 +51,8 @@ class Precision:
         """
         if self.scaler is not None and any(parameter.dtype == torch.float16 for parameter in parameters):
             raise ValueError(
-                "amp_mode fp16 with weights stored in float16 - the gradient scaler cannot unscale float16 gradients "
-                "- load the model in float32 (autocast makes the float16 copies), or use fp32 or bf16"
+                "amp_mode fp16 does not work with weights stored in float16: the gradient scaler cannot unscale "
+                "float16 gradients. Load the model in float32 (autocast makes the float16 copies), or use fp32 or bf16."
             )
 
     def autocast(self) -> AbstractContextManager[Any]:

@@ -25,7 +25,7 @@ def lr_factor(name: ScheduleName, applied_updates: int, lr_warmup_updates: int, 
     if name == "constant":
         return 1.0
     if total_updates is None:
-        raise ValueError(f"schedule {name} needs total_updates, the number of updates at which it reaches zero")
+        raise ValueError(f"schedule {name} needs total_updates, the update at which the rate is zero.")
     progress = (applied_updates - lr_warmup_updates) / max(1, total_updates - lr_warmup_updates)
     progress = min(1.0, progress)
     return 1.0 - progress if name == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))

@@ -98,5 +98,5 @@ def streamed_windows(
         window = StreamedWindow(plan, stream, count, agreement)
         yield window
         if window.agreed is None:
-            raise RuntimeError(f"window {update} was not run before the next one was asked for")
+            raise RuntimeError(f"window {update} did not run before the next one was requested.")
         more, update = window.agreed.more, update + 1

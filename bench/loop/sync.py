@@ -102,7 +102,6 @@ class DdpGradientSync(GradientSync):
         indices = [int(index) for index in found.group(1).split()] if found else []
         unused = ", ".join(names[index] for index in indices if index < len(names)) or text
         return (
-            f"parameters without a gradient in a window's last micro-batch: {unused} - several ranks would take "
-            "different steps - freeze them (requires_grad_(False)), use them in the loss, or pass "
-            "unused_parameters='search'"
+            f"parameters without a gradient in a window's last micro-batch: {unused}. Ranks would take different "
+            "steps. Freeze them (requires_grad_(False)), use them in the loss, or pass unused_parameters='search'."
         )

@@ -34,8 +34,8 @@ def apply_update(
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
         raise ValueError(
-            f"update {plan.update}: no parameter of the optimizer received a gradient - give the optimizer the "
-            "parameters that the loss depends on"
+            f"update {plan.update}: no parameter of the optimizer received a gradient. Give the optimizer the "
+            "parameters that the loss depends on."
         )
     precision.unscale(optimizer)
     if plan.gradient_correction != 1.0:

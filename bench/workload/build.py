@@ -50,9 +50,9 @@ def build_model(
     """
     kinds: dict[str, type[GPT2 | Llama]] = {"gpt2": GPT2, "llama": Llama}
     if shape.kind not in kinds:
-        raise ValueError(f"model kind = {shape.kind!r} - known: {', '.join(kinds)}")
+        raise ValueError(f"model kind = {shape.kind!r} is not one of {', '.join(kinds)}.")
     if param_dtype not in PARAM_DTYPES:
-        raise ValueError(f"param_dtype = {param_dtype!r} - known: {', '.join(PARAM_DTYPES)}")
+        raise ValueError(f"param_dtype = {param_dtype!r} is not one of {', '.join(PARAM_DTYPES)}.")
     with torch.device("meta"):
         model = kinds[shape.kind](shape, activation_checkpointing).to(PARAM_DTYPES[param_dtype])
     device = torch.device(device)

@@ -280,11 +280,11 @@ def test_what_accumulation_cannot_do_is_refused_with_the_cure(pool: RankPool, wh
     """https://github.com/pytorch/pytorch/issues/143580 and https://github.com/meta-pytorch/torchrec/pull/4121"""
     words = {
         "static_graph": "static_graph = True does not work with no_sync .* unused_parameters='search'",
-        "device_ids": "device_ids moves inputs, .* leave it out",
-        "find_unused_parameters": "use unused_parameters='search' or 'refuse'",
-        "wrapped": r"the model is already wrapped .* pass the bare model \(its .module\)",
+        "device_ids": "device_ids moves inputs, .* Leave it out",
+        "find_unused_parameters": "Use unused_parameters='search' or 'refuse'",
+        "wrapped": r"the model is already wrapped .* Pass the bare model \(its .module\)",
         "nested": "tower of the model is already wrapped",
-        "sync_batch_norm": "1 of the model is SyncBatchNorm, .* use BatchNorm, GroupNorm or LayerNorm",
+        "sync_batch_norm": "1 of the model is SyncBatchNorm, .* Use BatchNorm, GroupNorm or LayerNorm",
         "frozen": "no trainable parameter",
     }
     with pytest.raises(

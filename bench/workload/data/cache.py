@@ -88,7 +88,7 @@ def open_or_make(key: Mapping[str, Any], make: Callable[[], Made]) -> Entry:
             return _open(folder)
         except (OSError, EOFError, ValueError, KeyError) as error:
             if isinstance(error, OSError) and error.errno in _NO_FILE_LEFT:
-                raise StorageError(f"the prepared corpus in {folder} cannot be read: {error.strerror}") from error
+                raise StorageError(f"the prepared corpus in {folder} cannot be read: {error.strerror}.") from error
             if was_there:  # damaged; else another process may be publishing it just now
                 shutil.rmtree(folder, ignore_errors=True)
         made = make()
@@ -96,11 +96,11 @@ def open_or_make(key: Mapping[str, Any], make: Callable[[], Made]) -> Entry:
             _publish(made, folder)
         except OSError as error:
             raise StorageError(
-                f"cannot keep the prepared corpus in {folder.parent}: {error.strerror} - "
-                "set XDG_CACHE_HOME to a folder that can be written and has space"
+                f"the prepared corpus cannot be kept in {folder.parent}: {error.strerror}. "
+                "Set XDG_CACHE_HOME to a writable folder with free space."
             ) from error
     raise StorageError(
-        f"the prepared corpus in {folder} is damaged as often as it is made - set XDG_CACHE_HOME elsewhere"
+        f"the prepared corpus in {folder} is damaged each time it is made. Set XDG_CACHE_HOME to another folder."
     )
 
 
@@ -121,7 +121,7 @@ def _open(folder: Path) -> Entry:
     token_file = facts["token_file"]
     tokens = np.load(folder / "tokens.npy", mmap_mode="r") if token_file is None else np.memmap(token_file, "<u2", "r")
     if not tokens.size == facts["tokens"] == offsets[-1]:
-        raise ValueError(f"{folder} does not hold what it says")
+        raise ValueError(f"{folder} does not match its own facts")
     return Entry(tokens, offsets, facts)
 
 

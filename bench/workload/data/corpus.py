@@ -29,7 +29,7 @@ class Corpus:
     offsets: NDArray[np.int64]
     """(D + 1,) int64: document d is tokens[offsets[d] : offsets[d + 1]]."""
     content_hash: str
-    """SHA-256 of the token and offset values: equal exactly when the data is [hex]."""
+    """SHA-256 of the token and offset values: equal exactly when the data are equal [hex]."""
     vocab_size: int
     """Every id is below it [ids]."""
     source: str
@@ -45,8 +45,8 @@ class Corpus:
         """
         if self.vocab_size > model_vocab_size:
             raise BenchError(
-                f"{self.source} uses token ids up to {self.vocab_size - 1} - model {model_name} knows ids below "
-                f"{model_vocab_size} - choose a model with vocab_size >= {self.vocab_size}, or data with fewer ids"
+                f"{self.source} has token ids up to {self.vocab_size - 1}, but model {model_name} takes ids below "
+                f"{model_vocab_size}. Choose a model with vocab_size >= {self.vocab_size}, or data with smaller ids."
             )
 
 
@@ -95,5 +95,5 @@ def _open(fields: Mapping[str, Any]) -> tuple[Entry, str]:
         return open_or_make({"synthetic": drawn}, lambda: synthetic.draw(drawn)), "synthetic"
     name = fields.get("corpus") or "stdlib"
     if name != "stdlib":
-        raise BenchError(f"data.corpus = {name} - known corpora: stdlib - or give text, tokens or synthetic")
+        raise BenchError(f"data.corpus = {name} is not a known corpus. Use stdlib, or give text, tokens or synthetic.")
     return open_or_make(stdlib.fingerprint(), stdlib.read), "corpus: stdlib"

@@ -65,8 +65,8 @@ class SequenceSource:
         else:
             if not corpus.has_document_borders:
                 raise BenchError(
-                    f"data.rows = {rows} - {corpus.source} is one stream of tokens without document borders, and such "
-                    "rows hold one document each - use rows: packed, or name the id that ends a document (end_of_text)"
+                    f"data.rows = {rows} needs document borders, but {corpus.source} is one stream of tokens. "
+                    "Use rows: packed, or add end_of_text, the id that ends a document."
                 )
             offsets = np.asarray(corpus.offsets)
             long_enough = np.flatnonzero(np.diff(offsets) >= 2)
@@ -79,13 +79,13 @@ class SequenceSource:
         available = int(self._trained_on.size)
         if available == 0:
             raise BenchError(
-                f"{corpus.source} - {self._tokens.size} tokens give no sequence with rows: {rows}, seq_len = {seq_len}"
-                " - use more text or a shorter seq_len"
+                f"{corpus.source} has {self._tokens.size} tokens, too few for one sequence with rows: {rows}, "
+                f"seq_len = {seq_len}. Use more text or a shorter seq_len."
             )
         if sequences_per_epoch is not None and sequences_per_epoch > available:
             raise BenchError(
-                f"data.sequences_per_epoch = {sequences_per_epoch} - {corpus.source} gives only {available} sequences "
-                f"to train on with rows: {rows}, seq_len = {seq_len} - ask for at most {available}"
+                f"data.sequences_per_epoch = {sequences_per_epoch}, but {corpus.source} has only {available} training "
+                f"sequences with rows: {rows}, seq_len = {seq_len}. Use at most {available}."
             )
         self.num_sequences: int = available if sequences_per_epoch is None else sequences_per_epoch
         self._permutations: dict[int, NDArray[np.int64]] = {}
@@ -128,9 +128,9 @@ class SequenceSource:
             return -(-self.num_sequences // global_batch_size)
         if self.num_sequences < global_batch_size:
             raise BenchError(
-                f"data.sequences_per_epoch = {self.num_sequences} with tail: drop leaves nothing of a window of "
-                f"global_batch_size = {global_batch_size} sequences - use tail: keep, or ask for at least "
-                f"{global_batch_size} sequences"
+                f"data.sequences_per_epoch = {self.num_sequences} never fills a window of global_batch_size = "
+                f"{global_batch_size} sequences, and tail: drop leaves partial ones out. Use tail: keep, or at least "
+                f"{global_batch_size} sequences."
             )
         return self.num_sequences // global_batch_size
 

@@ -34,13 +34,11 @@ def find_text_files(pattern: str) -> list[Path]:
     files = sorted({Path(match).resolve() for match in matches if Path(match).is_file()})
     if not files:
         raise BenchError(
-            f"data.text = {pattern} - matches no file, looked from {Path.cwd()} - "
-            "check the glob; ** stands for any depth, a relative one starts at the current folder"
+            f"data.text = {pattern} matches no file, seen from {Path.cwd()}. "
+            "Check the glob: ** matches any depth, a relative path starts at the current folder."
         )
     if not any(path.stat().st_size for path in files):
-        raise BenchError(
-            f"data.text = {pattern} - the {len(files)} matching files are empty - name files that hold text"
-        )
+        raise BenchError(f"data.text = {pattern} matches only empty files ({len(files)}). Name files that hold text.")
     return files
 
 
@@ -58,7 +56,7 @@ def read_text_files(files: Sequence[Path], pattern: str) -> Made:
             documents.append(path.read_bytes())
         except OSError as error:
             raise BenchError(
-                f"data.text = {pattern} - cannot read {path}: {error.strerror} - mend permissions or narrow the glob"
+                f"data.text = {pattern}: {path} cannot be read: {error.strerror}. Fix permissions or narrow the glob."
             ) from error
     return join_documents(documents)
 
@@ -71,16 +69,14 @@ def find_token_file(name: str) -> Path:
     """
     path = Path(name).expanduser().resolve()
     if not path.is_file():
-        raise BenchError(
-            f"data.tokens = {name} - no such file, looked for {path} - give the path of a flat uint16 .bin file"
-        )
+        raise BenchError(f"data.tokens = {name}: there is no file {path}. Give the path of a flat uint16 .bin file.")
     size = path.stat().st_size
     if size == 0:
-        raise BenchError(f"data.tokens = {name} - the file is empty - give a flat file of uint16 token ids")
+        raise BenchError(f"data.tokens = {name} is an empty file. Give a flat file of uint16 token ids.")
     if size % 2:
         raise BenchError(
-            f"data.tokens = {name} - {size} bytes is not a whole number of uint16 ids - "
-            "the file is cut short or holds another type; write it as numpy uint16, as nanoGPT's prepare.py does"
+            f"data.tokens = {name} has {size} bytes, not a whole number of uint16 ids: it is cut short or of another "
+            "type. Write it as numpy uint16, as nanoGPT's prepare.py does."
         )
     return path
 
@@ -97,7 +93,7 @@ def read_token_file(path: Path, end_of_text: int | None) -> Made:
     try:
         tokens: NDArray[np.uint16] = np.memmap(path, dtype="<u2", mode="r")
     except OSError as error:
-        raise BenchError(f"data.tokens = {path} - cannot read it: {error.strerror} - mend its permissions") from error
+        raise BenchError(f"data.tokens = {path} cannot be read: {error.strerror}. Fix its permissions.") from error
     largest, ends = 0, []
     for start in range(0, tokens.size, _CHUNK):
         chunk = np.asarray(tokens[start : start + _CHUNK])
@@ -107,8 +103,8 @@ def read_token_file(path: Path, end_of_text: int | None) -> Made:
     borders = np.concatenate(ends) if ends else np.empty(0, dtype=np.int64)
     if end_of_text is not None and borders.size == 0:
         raise BenchError(
-            f"data.end_of_text = {end_of_text} - never occurs in {path} - "
-            "give the id that ends a document there, or leave it out"
+            f"data.end_of_text = {end_of_text} never occurs in {path}. "
+            "Give the id that ends a document there, or leave it out."
         )
     return Made(
         tokens,

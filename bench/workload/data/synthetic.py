@@ -33,13 +33,13 @@ def draw(spec: Mapping[str, Any]) -> Made:
     most = spec.get("max_tokens")
     if not least <= mean <= (most or mean):
         raise BenchError(
-            f"data.synthetic: min_tokens = {least}, mean_tokens = {mean}, max_tokens = {most} - "
-            "must not fall in this order - change the one that is out of order"
+            f"data.synthetic: min_tokens = {least}, mean_tokens = {mean}, max_tokens = {most} are not in ascending "
+            "order. Change the one that is out of order."
         )
     if documents * mean > _MOST_TOKENS:
         raise BenchError(
-            f"data.synthetic: documents = {documents} of mean_tokens = {mean} - over {_MOST_TOKENS} tokens - "
-            "ask for fewer documents"
+            f"data.synthetic: documents = {documents} of mean_tokens = {mean} exceed {_MOST_TOKENS} tokens. "
+            "Use fewer documents."
         )
     generator = np.random.default_rng(spec.get("seed", 0))
     lengths = _lengths(generator, spec.get("distribution", "geometric"), documents, mean, least)
@@ -60,4 +60,4 @@ def _lengths(
         mu = np.log(mean) - _LOGNORMAL_SIGMA**2 / 2
         drawn = np.rint(generator.lognormal(mu, _LOGNORMAL_SIGMA, size=documents)).astype(np.int64)
         return np.maximum(drawn, least)
-    raise BenchError(f"data.synthetic.distribution = {distribution} - known: geometric, lognormal")
+    raise BenchError(f"data.synthetic.distribution = {distribution} is not one of geometric, lognormal.")

@@ -44,7 +44,7 @@ def test_tail_is_an_update_or_dropped_on_request(tail: Any, updates: int, valid_
 
 def test_dropped_tail_that_is_everything_is_a_clear_error() -> None:
     """Not a run of no updates."""
-    with pytest.raises(ValueError, match="tail: drop leaves nothing of 3 micro-batches, a window takes 4"):
+    with pytest.raises(ValueError, match="tail: drop leaves no update: 3 micro-batches never fill a window of 4"):
         next(windows([tokens(ones=1)] * 3, 4, SummedCrossEntropy().count, tail="drop"))
 
 

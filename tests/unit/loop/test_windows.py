@@ -95,8 +95,8 @@ def test_nominal_units_keep_fp16_sums_small() -> None:
     [
         ({"window_mode": "streamed"}, "streamed windows need the units"),
         ({"window_mode": "streamed", "nominal_units": 0.0}, "streamed windows need the units"),
-        ({"nominal_units": 5.0}, "buffered ones count them"),
-        ({**STREAMED, "tail": "drop"}, "use buffered"),
+        ({"nominal_units": 5.0}, "buffered windows count them"),
+        ({**STREAMED, "tail": "drop"}, "Use buffered"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
@@ -111,7 +111,7 @@ def test_streamed_window_must_be_run_before_the_next() -> None:
     """Its counts, and whether there is another window, are known only then."""
     stream = windows([random_batch(1, 1, 0)] * 4, 2, COUNT, **STREAMED)
     next(stream)
-    with pytest.raises(RuntimeError, match="window 0 was not run"):
+    with pytest.raises(RuntimeError, match="window 0 did not run"):
         next(stream)
 
 

@@ -146,7 +146,7 @@ def test_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytes
     blocked = tmp_path / "file-in-the-way"
     blocked.touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
-    with pytest.raises(StorageError, match=r"cannot keep .* set XDG_CACHE_HOME"):
+    with pytest.raises(StorageError, match=r"cannot be kept .* Set XDG_CACHE_HOME"):
         open_or_make({"a": 1}, lambda: made(1))
 
 

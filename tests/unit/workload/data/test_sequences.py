@@ -129,21 +129,21 @@ def test_stream_without_borders_is_refused_for_documents() -> None:
     """Ragged rows of a border-less stream would be one giant document."""
     stream = corpus_of([50], has_document_borders=False)
     assert SequenceSource(stream, "packed", 8, seed=0).num_sequences == 6
-    with pytest.raises(BenchError, match=r"data\.rows = ragged .* use rows: packed"):
+    with pytest.raises(BenchError, match=r"data\.rows = ragged .* Use rows: packed"):
         SequenceSource(stream, "ragged", 8, seed=0)
 
 
 def test_too_little_text_is_refused() -> None:
     """No row, and fewer sequences than asked for, name the numbers."""
-    with pytest.raises(BenchError, match="8 tokens give no sequence with rows: packed, seq_len = 8"):
+    with pytest.raises(BenchError, match="8 tokens, too few for one sequence with rows: packed, seq_len = 8"):
         SequenceSource(corpus_of([8]), "packed", 8, seed=0)
-    with pytest.raises(BenchError, match="ask for at most 5"):
+    with pytest.raises(BenchError, match="Use at most 5"):
         ragged(5, sequences_per_epoch=6)
 
 
 def test_dropped_tail_that_is_everything_is_refused() -> None:
     """An epoch without a single whole window would give no update at all."""
-    with pytest.raises(BenchError, match=r"sequences_per_epoch = 5 with tail: drop .* global_batch_size = 6"):
+    with pytest.raises(BenchError, match=r"sequences_per_epoch = 5 never fills .* global_batch_size = 6 .*tail: drop"):
         ragged(5, 5, "drop").window(0, 6)
 
 

@@ -69,8 +69,8 @@ def test_seed_makes_the_corpus() -> None:
     [
         ({"min_tokens": 60}, "min_tokens = 60, mean_tokens = 50"),
         ({"max_tokens": 40}, "max_tokens = 40"),
-        ({"documents": 10**9}, "ask for fewer documents"),
-        ({"distribution": "normal"}, "distribution = normal - known: geometric, lognormal"),
+        ({"documents": 10**9}, "Use fewer documents"),
+        ({"distribution": "normal"}, "distribution = normal is not one of geometric, lognormal"),
     ],
 )
 def test_contradicting_numbers_are_refused(changes: dict[str, Any], message: str) -> None:
