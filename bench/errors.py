@@ -1,4 +1,4 @@
-"""The errors a person can cause or meet, and the exit code of each.
+"""The errors a user can meet, and the exit code of each.
 
     BenchError            2   usage or bad input
     |- SweepFileError     2   every fault of a sweep file at once
@@ -6,7 +6,7 @@
     |- StorageError       4   results cannot be written or read
     `- EnvironmentFault   5   the machine lacks what was asked for
 
-A message says where, what with its value, the limit, and what to do. Raised anywhere, printed at one place: the
+A message says where, what with its value, the limit, and what to do. Raised anywhere, printed in one place: the
 command line.
 """
 

@@ -1,9 +1,8 @@
 """One sweep writes a results folder at a time.
 
-Two locks, since either may be missing: flock, which the kernel frees however the holder dies, but which can be absent
-or known to one node only on cluster file systems; and a lease, a file that only one process can create, which says who
-holds it. A lease is stale when its holder is known to be dead, or when it is from another machine and was not renewed
-for long.
+Two locks, since either may fail: flock, which the kernel frees however the holder dies, but which cluster file systems
+may lack or keep to one node; and a lease, a file that only one process can create, which says who holds it. A lease is
+stale when its holder is known to be dead, or when it is from another machine and was not renewed for long.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class FolderLock:
         """Make sure that the folder is still held, before something is written to it; renews the lease.
 
         Raises:
-            LockedError: somebody else took it over, as after a long pause of this process.
+            LockedError: another sweep took it over, as after a long pause of this process.
             StorageError: the folder is gone.
         """
         if not self._path.parent.is_dir():

@@ -1,4 +1,4 @@
-"""What a run of a sweep tells whoever watches it."""
+"""What a sweep reports to its watcher."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Progress(Protocol):
     """Watch a sweep from outside."""
 
     def note(self, text: str) -> None:
-        """Tell what was found in the folder and what was done about it."""
+        """Report what was found in the folder and what was done about it."""
 
     def sweep_begin(self, launches: int, done: int, skipped: int) -> None:
         """Note how many launches are owed, already done and skipped."""

@@ -41,7 +41,7 @@ def next_size(classes: Sequence[Sequence[int]], probes: Mapping[int, Probe]) -> 
         probes: what each size tried so far showed.
     """
     if any(probe.fits is None for probe in probes.values()):
-        return None  # it failed for another reason: whatever it is, larger ones would meet it too
+        return None  # it failed for another reason, which larger ones would meet too
     for sizes in classes:
         size = _next_in_class(sizes, {size: probes[size] for size in sizes if size in probes})
         if size is not None:

@@ -1,4 +1,4 @@
-"""The two tables of a folder, made anew from the parts, with one row for each point that did not run."""
+"""The two tables of a folder, rebuilt from the parts, with one row for each point that did not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ranks of a launch leave in its folder, read by the driver; and what is taken away before a second try."""
+"""Read what the ranks of a launch leave in its folder; remove it before a second try."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOG_CAP_BYTES = 64 * 1024**2
 
 
 def set_aside(paths: LaunchPaths, ranks: Sequence[int]) -> None:
-    """Take away what a first try left, so that nothing of it is read as the second's."""
+    """Remove what a first try left, so that none of it is read as the second's."""
     for rank in ranks:
         paths.heartbeat(rank).unlink(missing_ok=True)
         paths.rank_file(rank).unlink(missing_ok=True)
@@ -51,7 +51,7 @@ def last_line(log: Path) -> str | None:
 
 
 def cap_log(log: Path) -> None:
-    """Cut a log that grows without bound back to half its cap; ranks append, so they go on at the new end."""
+    """Cut a log that exceeds its cap back to half of it; ranks append, so they continue at the new end."""
     try:
         if log.stat().st_size > _LOG_CAP_BYTES:
             os.truncate(log, _LOG_CAP_BYTES // 2)

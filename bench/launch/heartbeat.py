@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the driver reads heartbeats and must not import torch
     from bench.loop.plan import WindowPlan
 
 PHASES = ("start", "build", "join", "data", "forward", "backward", "update", "validate", "finish", "prove")
-"""What a rank can be doing, in the order in which it first gets there; a proof does only the last."""
+"""Phases of a rank, in the order in which it first reaches them; a proof has only the last."""
 
 _LAYOUT = struct.Struct("<QqqqQQ")
 _NUMBER_OF = {phase: number for number, phase in enumerate(PHASES)}

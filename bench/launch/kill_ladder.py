@@ -1,4 +1,4 @@
-"""How the driver ends ranks: ask, insist, force; and leave nothing behind."""
+"""How the driver ends ranks: SIGINT, SIGTERM, SIGKILL, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
 LADDER = ((signal.SIGINT, 2.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
-"""Signals in order, each with the time that it is given [s]."""
+"""Signals in order, each with the time before the next [s]."""
 
 _POLL_S = 0.1
 
@@ -30,7 +30,7 @@ def end_ranks(processes: Mapping[int, BaseProcess], hurry: Callable[[], bool] = 
         for process in alive:
             signal_group(process, number)
             if number != signal.SIGKILL:
-                # What is stopped could not end; SIGKILL alone needs no help.
+                # A stopped process cannot end by itself; only SIGKILL works without SIGCONT.
                 signal_group(process, signal.SIGCONT)
         deadline = time.monotonic() + patience_s
         while alive and time.monotonic() < deadline:

@@ -17,7 +17,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class ProcessId:
-    """Name one process for good: the number alone is given again after its end, and after a reboot."""
+    """Identify one process for good: its number alone is reused after its end, and after a reboot."""
 
     pid: int
     start_ticks: int | None
@@ -27,7 +27,7 @@ class ProcessId:
 
 
 def identify(pid: int) -> ProcessId:
-    """Name a process for good."""
+    """Identify a process for good."""
     fields = _stat(pid)
     return ProcessId(pid, int(fields[19]) if fields else None, boot_id())
 

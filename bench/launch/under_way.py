@@ -1,4 +1,4 @@
-"""One launch under way: wait for its ranks with a limit on every wait, and end what does not end by itself."""
+"""One running launch: wait for its ranks with a limit on every wait, and end those that do not end themselves."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""When a launch has gone on for too long: at its start, without progress, or as a whole. Judged by heartbeats alone.
+"""When a launch has taken too long: at its start, without progress, or as a whole. Judged by heartbeats alone.
 
-Output proves nothing: a rank that prints and never ends a micro-step hangs. All limits are on the monotonic clock.
+Output proves nothing: a rank that prints but never finishes a micro-step hangs. All limits are on the monotonic clock.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Stopped:
 
 
 class Watchdog:
-    """Look at the ranks now and then and say when enough is enough."""
+    """Look at the ranks now and then and say when to stop the launch."""
 
     def __init__(self, limits: LaunchLimits, started_s: float) -> None:
         self._limits = limits

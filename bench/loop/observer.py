@@ -1,4 +1,4 @@
-"""Who watches the loop. The loop does not know what they do; they do not change what it does."""
+"""Observers of the loop. The loop does not know what they do; they do not change what it does."""
 
 from __future__ import annotations
 

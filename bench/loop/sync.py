@@ -1,4 +1,4 @@
-"""Gradients over ranks: synchronised once a window, in this rank's last backward of it."""
+"""Gradients over ranks: synchronised once per window, in its last backward on this rank."""
 
 from __future__ import annotations
 

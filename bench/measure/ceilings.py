@@ -1,8 +1,8 @@
 """What a device reaches at best: large matrix products and copies, timed by its own marks.
 
 A ceiling is the median of repeats, so that one lucky or one disturbed repeat does not make it, and the best over
-sizes, since no size is best on every device. A span of time limits all of it: a size that would not fit any more is
-left out, with the larger ones.
+sizes, since no size is best on every device. The whole measurement has a time limit: a size that no longer fits into
+it is left out, with the larger ones.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Profiler:
         self._start_cpu_ns = 0
         self._values = torch.empty(0)
         self.witness: Witness | None = None
-        """Told of each phase; there is one in the memory pass alone."""
+        """Notified of each phase; there is one in the memory pass only."""
 
     def begin(self, name: PartName, updates: int, by_micro_steps: bool = False) -> None:
         """Start a part of at most so many updates: wait for the device, reset peaks, start the clock.

@@ -1,4 +1,4 @@
-"""FLOPs of what one rank ran, and the peaks and ceilings they are held against, as columns."""
+"""FLOPs of what one rank ran, and the peaks and ceilings they are compared with, as columns."""
 
 from __future__ import annotations
 

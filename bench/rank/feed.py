@@ -79,7 +79,7 @@ class Feed:
         return StreamedWindow(plan, ReadAhead(self._read(update)), count_micro_batch, self._agreement)
 
     def _read(self, update: int) -> Iterator[MicroBatch]:
-        """Cut this rank's micro-batches of a window one by one; at no time does more than one exist here."""
+        """Cut this rank's micro-batches of a window one by one, so that only one exists at a time."""
         config = self._config
         round_size = config.micro_batch_size * config.world_size
         self.token_pairs[update] = 0

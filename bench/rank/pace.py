@@ -1,4 +1,4 @@
-"""How many updates come next, in the warm-up and in the timed part: as fixed, or until a preset is content. No torch.
+"""How many updates come next, in the warm-up and in the timed part: as fixed, or until a preset is met. No torch.
 
 Asked only between segments, outside the clock. Every rank keeps a pace from its own times, but goes by that of rank 0.
 """
@@ -80,7 +80,7 @@ class Pace:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Name what the preset asked for and did not get."""
+        """Name what the preset requires and did not get."""
         found = {
             "not_steady": self._steady is not None and self._steady.state == "not_steady",
             "precision_not_met": self.stop_reason == "cap",
@@ -100,7 +100,7 @@ class Pace:
         return self._updates(min(samples, (rule.device_s_at_most - done_s) / sample_s))
 
     def warmed(self, times: Sequence[UpdateTime], before: Hashable, after: Hashable) -> None:
-        """Take note of warm-up updates, and of the allocator's counters before and after them."""
+        """Note warm-up updates, and the allocator's counters before and after them."""
         if self._steady is None:
             return
         samples = samples_of(times)
@@ -124,7 +124,7 @@ class Pace:
         return max(updates, math.ceil(SEGMENT_S_AT_LEAST / self._update_s), whole)
 
     def timed(self, times: Sequence[UpdateTime], host_s: float) -> None:
-        """Take note of one segment and of its length on the host's clock [s]."""
+        """Note one segment and its length on the host's clock [s]."""
         self._times += times
         self._timed_s += host_s
         self._update_s = self._timed_s / len(self._times)

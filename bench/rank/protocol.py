@@ -140,7 +140,7 @@ class _Launch:
             pace.warmed(update_times(part.samples), before, device.allocator_counts())
 
     def _time(self, pace: Pace) -> None:
-        """Run segments until rank 0 has enough; what it decides is told between them, outside the clock."""
+        """Run segments until rank 0 has enough; its decision is shared between them, outside the clock."""
         while (updates := self._as_rank0(pace.timed_due())) > 0:
             part = self._run("timed", updates, pace.by_micro_steps)
             pace.timed(update_times(part.samples), part.host_seconds)

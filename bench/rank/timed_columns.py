@@ -18,7 +18,7 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
     Args:
         bench: What ran.
         observed: What was observed.
-        memory_pass_bytes: Peak of the memory pass, to be held against that of the timed part [bytes].
+        memory_pass_bytes: Peak of the memory pass, to be compared with that of the timed part [bytes].
     """
     pace = observed.pace
     segments = list(observed.part("timed"))
@@ -56,7 +56,7 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
 
 
 def timing_of(observed: Observations) -> dict[str, Any]:
-    """State when the timed part was and what the allocator held at its end, to be held against telemetry [one rank].
+    """State when the timed part was and what the allocator held at its end, to be compared with telemetry [one rank].
 
     Edges are on the monotonic clock [s]; `reserved_bytes` is null without a caching allocator.
     """
@@ -87,7 +87,7 @@ def _law_columns(bench: Workbench, law: UpdateLaw | None) -> dict[str, float | N
 
 
 def _is_confirmed(law: UpdateLaw, observed: Observations) -> bool:
-    """Hold whole updates against the law: longer ones where windows are shortened, else medians against the mean."""
+    """Compare whole updates with the law: longer ones where windows are shortened, else medians against the mean."""
     pace = observed.pace
     if pace.is_shortened:
         return is_law_met(law, observed.times("confirm"), pace.confirming_micro_steps)

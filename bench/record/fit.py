@@ -42,8 +42,8 @@ def judge_fit(
     """Judge one launch; what ran out of memory does not fit, what ended in another way says nothing.
 
     Fits: no allocation had to be retried, and reserved bytes + bytes outside torch <= (1 - headroom) x capacity, on the
-    worst rank. Without bytes outside torch, a bound that is met is an answer; one that is not is none, since other
-    processes are in it. Without a bound too, reserved bytes alone can be too many, but never few enough.
+    worst rank. If bytes outside torch are only bounded, meeting the bound proves the fit; exceeding it proves
+    nothing, since other processes are in it. Without even a bound, reserved bytes can only disprove the fit.
 
     On a CPU the ranks share the host: the worst rank's high-water mark of resident memory, times the ranks. Pages that
     ranks share count once a rank, which errs on the safe side.

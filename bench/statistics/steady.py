@@ -17,7 +17,7 @@ State = Literal["warming", "steady", "not_steady"]
 
 @dataclass(frozen=True)
 class WarmupRule:
-    """State what counts as steady. A sample is an update, or a micro-step where updates are long."""
+    """State what counts as steady. A sample is an update, or a micro-step if updates are long."""
 
     window: int
     """Samples in each of the two windows compared."""

@@ -1,4 +1,4 @@
-"""One GPU over the timed part of a launch: what its samples say of energy, clocks, heat and what held it back. Pure.
+"""One GPU over the timed part of a launch: energy, clocks, temperature and throttling, from its samples. Pure.
 
 Thresholds of flags: docs/method.md.
 """
@@ -13,14 +13,14 @@ from bench.telemetry.nvml import CALL_LIMIT_S
 from bench.telemetry.samples import GpuSample, GpuTrack
 
 ENERGY_LEAST_S = 5.0
-"""Shortest timed part whose energy is told: the counter steps every 0.1 s, which is 2 % of it [s]."""
+"""Shortest timed part whose energy is reported: the counter steps every 0.1 s, which is 2 % of it [s]."""
 THERMAL_SHARE = 0.01
 DROP_RATIO = 0.97
 LOW_RATIO = 0.75
 EDGE_S = 1.0
-"""How far from an edge the samples may lie between which a counter is interpolated [s]."""
+"""A counter is interpolated at an edge only between samples at most this far from it [s]."""
 NEAREST_S = 0.5
-"""How far the sample may lie that tells the temperature of a timed part too short to hold one [s]."""
+"""A timed part too short for a sample takes its temperature from one at most this far away [s]."""
 SAMPLES_PER_THIRD = 3
 
 CLOCK_SETTING, SW_POWER_CAP, SW_THERMAL, HW_THERMAL, HW_POWER_BRAKE = 0x2, 0x4, 0x20, 0x40, 0x80
@@ -37,7 +37,7 @@ class TimedGpu:
         self.window: Sequence[GpuSample] = () if span is None else _within(track.samples, *span)
 
     def values(self, name: str) -> list[int]:
-        """Give what was told of one figure in the timed part, in order."""
+        """Give the samples of one figure in the timed part, in order."""
         return [value for sample in self.window if (value := getattr(sample, name)) is not None]
 
     def joules(self) -> float | None:
@@ -90,7 +90,7 @@ class TimedGpu:
         return self.polled_share(SW_POWER_CAP) if counted is None else counted
 
     def ecc_errors(self) -> int | None:
-        """Count the errors that came during the launch; a counter that was reset tells nothing."""
+        """Count the errors that came during the launch; None when the counter was reset."""
         counts = [
             sample.ecc_uncorrected
             for sample in (*_told(self.track.before), *self.track.samples)
@@ -138,7 +138,7 @@ class TimedGpu:
         return median is not None and normal is not None and median < LOW_RATIO * normal
 
     def _counted(self, name: str) -> float | None:
-        """Give what a counter gained between the edges; None when it is not told around both, or was reset."""
+        """Give what a counter gained between the edges; None without samples around both, or when it was reset."""
         if self.span is None:
             return None
         begin, end = (_counter_at(self.track.samples, name, edge) for edge in self.span)

@@ -71,7 +71,7 @@ def _by_device(rank: RankTiming, track: GpuTrack | None, own_pids: Collection[in
     if track is None or rank.reserved_bytes is None or track.before is None or track.before.used_bytes is None:
         return None
     if foreign_processes(track, own_pids, 1) != 0:
-        return None  # a list that is not told may hide somebody: then the bound that the rank itself found stands in
+        return None  # a missing list may hide other processes: the bound that the rank found itself stands in
     held = [sample.used_bytes for sample in _at_the_end(rank, track) if sample.used_bytes is not None]
     return _beyond(max(held) - track.before.used_bytes, rank.reserved_bytes) if held else None
 

@@ -42,7 +42,7 @@ class NvmlMig:
 
 @dataclass(frozen=True)
 class NvmlGpu:
-    """State one GPU as the driver numbers it: by PCI bus, blind to CUDA_VISIBLE_DEVICES. Null: not told."""
+    """State one GPU as the driver numbers it: by PCI bus, ignoring CUDA_VISIBLE_DEVICES. Null: unknown."""
 
     index: int
     name: str | None = None
@@ -106,7 +106,7 @@ class NvmlSession:
         name: Of the thread that asks.
         call_limit_s: Limit of one call [s].
         is_over: Whether nobody waits for the rest of the answers: then nothing more is asked.
-        on_refusal: Told why something is not told.
+        on_refusal: Called with the reason when NVML refuses a figure.
 
     Raises:
         EnvironmentFault: The machine has no thread left to ask in.
@@ -135,7 +135,7 @@ class NvmlSession:
         self._thread.close()
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """Ask one thing; None when this device, driver, binding or permission does not tell.
+        """Ask one thing; None when this device, driver, binding or permission does not give it.
 
         Raises:
             NoAnswerError: The library hangs.
@@ -218,7 +218,7 @@ class _Reader:
         )
 
     def read_memory(self, handle: Any) -> tuple[int | None, int | None]:
-        """Read total and used bytes; by the older call used ones are not told."""
+        """Read total and used bytes; the older call does not give used ones."""
         memory = self.session.memory(handle)
         if memory is not None:
             return int(memory.total), int(memory.used)

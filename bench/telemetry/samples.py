@@ -38,19 +38,19 @@ class GpuSample:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing at all was told."""
+        """Tell whether the sample holds no figure at all."""
         return all(getattr(self, name) is None for name in self.__slots__ if name != "monotonic_s")
 
 
 @dataclass(frozen=True)
 class GpuTrack:
-    """State what was told of one GPU over one launch."""
+    """Hold the telemetry of one GPU over one launch."""
 
     uuid: str
     samples: Sequence[GpuSample] = ()
     """In order of time; empty samples are left out."""
     before: GpuSample | None = None
-    """Taken before the launch began; None when nothing was told."""
+    """Taken before the launch began; None when there was none."""
     power_limit_mw: int | None = None
     """Limit that is enforced [mW]."""
     sm_clock_default_mhz: int | None = None
@@ -60,7 +60,7 @@ class GpuTrack:
 
 @dataclass(frozen=True)
 class RankTiming:
-    """State what one rank says of itself, to be held against the samples of its GPU."""
+    """State what one rank reports of itself, to be compared with the samples of its GPU."""
 
     pid: int | None = None
     """Process id; in a container NVML may know it under another."""

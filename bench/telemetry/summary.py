@@ -42,7 +42,7 @@ class Health:
     """State energy and health of one launch."""
 
     columns: dict[str, Any] = field(default_factory=dict)
-    """Columns of the groups `energy and health` and `memory`; None where not told."""
+    """Columns of the groups `energy and health` and `memory`; None where unknown."""
     flags: tuple[str, ...] = ()
 
 
@@ -124,7 +124,7 @@ def _columns(gpus: Sequence[TimedGpu], others: Sequence[int | None]) -> dict[str
 
 
 def _throttle_source(gpus: Sequence[TimedGpu]) -> str | None:
-    """Name where the shares of software reasons come from: counters, polled, or mixed; None where one is not told."""
+    """Name where the shares of software reasons come from: counters, polled, or mixed; None where one is unknown."""
     names = ("thermal_violation_ns", "power_violation_ns")
     is_counted = [gpu.counted_share(name) is not None for gpu in gpus for name in names]
     if not all(is_counted) and not all(gpu.values("reasons") for gpu in gpus):
@@ -135,5 +135,5 @@ def _throttle_source(gpus: Sequence[TimedGpu]) -> str | None:
 
 
 def _over(reduce: Callable[[list[Any]], Any], values: Sequence[Any]) -> Any:
-    """Reduce the values of all GPUs; None when one of them does not tell."""
+    """Reduce the values of all GPUs; None when one of them is unknown."""
     return None if not values or any(value is None for value in values) else reduce(list(values))

@@ -1,7 +1,7 @@
 """Watch GPUs through NVML while a launch runs, from the driver's process: nothing runs in the ranks. No torch.
 
 A thread of its own polls about ten times a second. Each call has the time limit of `bench.telemetry.nvml`; when one
-hangs, the polling ends, what was told is kept, and nobody waits longer than that limit.
+hangs, the polling ends, the samples so far are kept, and nobody waits longer than that limit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SELDOM = 2
 
 @dataclass
 class _Watched:
-    """Hold one GPU's handles and what was told of it."""
+    """Hold one GPU's handles and its samples."""
 
     uuid: str
     device: Any
@@ -76,7 +76,7 @@ class GpuWatch:
         self._guarded(lambda: self._open(uuids))
 
     def look(self) -> Mapping[str, GpuSample]:
-        """Take a full sample of each GPU now; a GPU that tells nothing is left out."""
+        """Take a full sample of each GPU now; a GPU without any figure is left out."""
         found: dict[str, GpuSample] = {}
 
         def take() -> None:
@@ -89,7 +89,7 @@ class GpuWatch:
         return found
 
     def poll_once(self, is_full: bool = True) -> None:
-        """Add one sample of each GPU to what is kept; a GPU that tells nothing adds none."""
+        """Add one sample of each GPU; a GPU without any figure adds none."""
 
         def take() -> None:
             for gpu in self._watched:
@@ -110,7 +110,7 @@ class GpuWatch:
             self._poller = poller
 
     def stop(self) -> list[GpuTrack]:
-        """End the polling and give what was told; waits for one call at most."""
+        """End the polling and give the samples; waits for one call at most."""
         self._stop.set()
         if self._poller is not None:
             self._poller.join()  # after the call under way, which has its limit
@@ -125,7 +125,7 @@ class GpuWatch:
         self._session = None
 
     def tracks(self) -> list[GpuTrack]:
-        """Give what was told so far."""
+        """Give the samples so far."""
         return [
             GpuTrack(
                 gpu.uuid,
