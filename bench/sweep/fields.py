@@ -193,7 +193,7 @@ class MeasureSpec(_Spec):
     start_timeout_s: Annotated[float, Field(gt=0)] = 120.0
     """Time limit until the end of a launch's first update [seconds]."""
     stall_timeout_s: Annotated[float, Field(gt=0)] = 60.0
-    """Time limit without a sign of life from a started rank, or 20 times its median micro-step if longer [seconds]."""
+    """Time limit without progress of a started rank, or 20 times its median micro-step if longer [seconds]."""
 
     @model_validator(mode="before")
     @classmethod
