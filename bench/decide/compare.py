@@ -90,7 +90,7 @@ def compare(
     base = _baseline(configurations, baseline, unfit_is_answer)
     others = [configuration for configuration in configurations if configuration is not base]
     if not others:
-        raise BenchError(f"nothing to compare: {base.name} is the only configuration.")
+        raise BenchError(f"nothing to compare: {base.name} is the only configuration. Add results, or loosen --where.")
     unlike = {
         id(other): why_not_comparable(base.row, other.row) + _throttled(base, other) for other in others if other.speeds
     }
@@ -106,7 +106,7 @@ def compare(
         reasons = unlike.get(id(other), [])
         verdict = verdicts.get(id(other))
         if verdict is None:
-            reason = "; ".join(reasons) or _why_no_speed(other) or "the baseline does not fit, so there is no ratio"
+            reason = "; ".join(reasons) or _why_no_speed(other) or "no ratio, as the baseline does not fit"
             candidates.append(Compared(other, reason, bool(reasons), None, None, None, None, ()))
             continue
         loss = compare_curves(base.row, base_curves, other.row, curves_of(other.launches, curves or {}))
@@ -139,7 +139,7 @@ def _baseline(
     configurations: Sequence[Configuration], conditions: Sequence[str], may_be_unfit: bool = False
 ) -> Configuration:
     if not configurations:
-        raise BenchError("nothing to compare: no row meets the conditions.")
+        raise BenchError("nothing to compare: no row matches the conditions.")
     if not conditions:
         chosen = configurations[0]
     else:
@@ -148,12 +148,12 @@ def _baseline(
         words = " and ".join(conditions)
         if not fitting:
             names = listed([one.name for one in configurations], 6, "; ")
-            raise BenchError(f"--baseline {words}: no configuration meets it. There are: {names}.")
+            raise BenchError(f"--baseline {words}: no configuration matches. There are: {names}.")
         if len(fitting) > 1:
             names = listed([one.name for one in fitting], 6, "; ")
             raise BenchError(
-                f"--baseline {words}: {len(fitting)} configurations meet it ({names}). Add conditions until one does; "
-                f"the option may be repeated, and trial_id tells all apart."
+                f"--baseline {words}: {len(fitting)} configurations match ({names}). Repeat --baseline with more "
+                f"conditions until one matches, or use trial_id."
             )
         chosen = fitting[0]
     if not chosen.speeds and not (may_be_unfit and chosen.is_unfit):
@@ -171,14 +171,14 @@ def _why_no_speed(one: Configuration) -> str | None:
 
 
 def _nothing_left(base: Configuration, others: Sequence[Configuration], unlike: Mapping[int, Sequence[str]]) -> str:
-    lines = [f"nothing may be compared with {base.name}:"]
+    lines = [f"nothing is comparable with {base.name}:"]
     reasons: dict[str, list[str]] = {}
     for other in others:
         why = "; ".join(unlike.get(id(other), [])) or _why_no_speed(other) or "not compared"
         reasons.setdefault(why, []).append(other.name)
     lines += [f"  {listed(names, 3, '; ')}: {why}" for why, names in list(reasons.items())[:8]]
     if any(unlike.values()):
-        lines.append("Choose another --baseline or narrow with --where; --force compares them all the same.")
+        lines.append("Choose another --baseline, narrow with --where, or compare anyway with --force.")
     return "\n".join(lines)
 
 
@@ -186,14 +186,14 @@ def _own_warnings(one: Configuration) -> list[str]:
     """Say what must be known of one configuration, whatever it is compared with."""
     warnings = [one.fault] if one.fault and one.speeds else []
     if has_failed_proof(one):
-        warnings.append("proof FAIL: its update is not that of the global batch, so its speed is that of other work")
+        warnings.append("proof FAIL: its update is not the global batch's, so its speed is that of different work")
     flags = sorted({flag for launch in one.launches for flag in launch.get("flags") or []})
     if flags:
         warnings.append("flags: " + ", ".join(flags))
     if one.is_extrapolated:
-        warnings.append("speed extrapolated from shortened windows to full ones, not measured over whole updates")
+        warnings.append("speed extrapolated from shortened windows, not measured over whole updates")
     if skipped := sum(launch.get("updates_skipped") or 0 for launch in one.launches):
-        warnings.append(f"{skipped} timed updates skipped by the gradient scaler: their optimizer step cost nothing")
+        warnings.append(f"{skipped} timed updates skipped by the gradient scaler: they took no optimizer step")
     return warnings
 
 
@@ -202,20 +202,20 @@ def _warnings(base: Configuration, other: Configuration, forced: Sequence[str], 
     shared = sum(block in base.speeds for block in other.speeds)
     if 0 < shared < max(len(base.speeds), len(other.speeds)):
         warnings.append(
-            f"measured in {len(other.speeds)} rounds and the baseline in {len(base.speeds)}, {shared} of them in common"
+            f"measured in {len(other.speeds)} rounds, the baseline in {len(base.speeds)}; {shared} in common"
         )
     if apart := rounds_apart(base, other):
         warnings.append(
             f"{apart} of {shared} rounds were not measured side by side: other rounds ran between the two launches, so "
-            f"what changed in the machine meanwhile counts as a difference"
+            f"machine drift in between shows up as a difference"
         )
     if waits := pauses.between(base, other):
         warnings.append(
             f"{len(waits)} of {shared} rounds were interrupted between the two launches, for up to "
-            f"{format_seconds(max(waits))}: what changed in the machine meanwhile counts as a difference"
+            f"{format_seconds(max(waits))}: machine drift in between shows up as a difference"
         )
     if settings := differences(base.row, other.row, ("allocator_settings",)):
-        warnings.append(f"{', '.join(settings)}: bytes reserved do not compare, nor what fits")
+        warnings.append(f"{', '.join(settings)}: reserved bytes and fit are not comparable")
     if unlike_limits := _power_cap_warning(base.launches, other.launches):
         warnings.append(unlike_limits)
     if hosts := differences(base.row, other.row, ("hostname",)):
@@ -234,4 +234,4 @@ def _power_cap_warning(base: Sequence[Row], other: Sequence[Row]) -> str | None:
     mean, mean_base = (statistics.fmean(of_one) for of_one in shares)
     if abs(mean - mean_base) <= _CAP_DIFFERENCE:
         return None
-    return f"held back by the power limit for {mean:.0%} of the timed part, and the baseline for {mean_base:.0%}"
+    return f"held back by the power limit for {mean:.0%} of the timed part, the baseline for {mean_base:.0%}"

@@ -54,10 +54,10 @@ def _table(comparison: Comparison) -> TextTable:
         f"{format_rate(base.speed, 'valid tokens')} over {counted(rounds, 'round')}, "
         f"peak {_exact_bytes(base.peak_bytes)}"
         if rounds
-        else clean(f"does not fit ({base.fault}), so there is nothing to hold the candidates against")
+        else clean(f"does not fit ({base.fault}), so there is no speed to compare with")
     )
     if comparison.is_forced:
-        facts = f"FORCED: some candidates are unlike the baseline, see the notes. {facts}"
+        facts = f"FORCED: some candidates are not comparable with the baseline, see the notes. {facts}"
     columns = (
         TextColumn("candidate: micro x accum", tuple(clean(one.candidate.name) for one in ones), is_number=False),
         TextColumn("verdict", tuple(one.verdict.word if one.verdict else "-" for one in ones), is_number=False),
@@ -84,11 +84,11 @@ def _what_more_rounds_give(known: Sequence[PairStatistics], rounds: int) -> str:
     """Say what these rounds could find, and what a narrow interval takes; of all candidates at once."""
     changes = [100 * one.detectable_change for one in known]
     least, most = (f"{change:,.1f}" if change < 100 else f"{change:,.0f}" for change in (min(changes), max(changes)))
-    found = f"these {rounds} rounds call a candidate that is truly {_span(least, most)} % faster so four times in five"
+    found = f"with {counted(rounds, 'round')}, a true {_span(least, most)} % speed-up is detected 80 % of the time"
     counts = sorted(count for one in known if (count := one.rounds_for[_SHOWN_WIDTH]) is not None)
     if not counts:
         return found
-    return f"{found}; an interval of +-1 % takes {_span(format_count(counts[0]), format_count(counts[-1]))} rounds"
+    return f"{found}; a +-1 % interval takes {_span(format_count(counts[0]), format_count(counts[-1]))} rounds"
 
 
 def _span(least: str, most: str) -> str:
@@ -109,38 +109,38 @@ def _notes(comparison: Comparison) -> list[str]:
     ones = comparison.candidates
     if not any(one.verdict for one in ones):
         return []
-    speed = "speed: valid tokens/s against the baseline, paired by round; faster and slower only where the whole "
-    notes = [speed + "interval clears 0.5 %, same only inside 1 %"]
+    speed = "speed: valid tokens/s against the baseline, paired by round; faster or slower: the whole interval is "
+    notes = [speed + "beyond 0.5 %; same: within 1 %"]
     single = [one for one in ones if one.verdict and one.verdict.note]
     if single:
         told = dict.fromkeys(one.verdict.note for one in single if one.verdict)
         notes.append(
-            f"{'; '.join(told)}: without an interval a difference says nothing. Measure in 3 or more rounds: "
-            f"measure.rounds in the sweep file."
+            f"{'; '.join(told)}: without an interval a difference may be noise. Measure 3 or more rounds "
+            f"(measure.rounds in the sweep file)."
         )
-    notes.append("to settle: rounds, those done included, after which an unclear verdict should be clear")
+    notes.append("to settle: total number of rounds after which an unclear verdict should be clear")
     if known := [one.statistics for one in ones if one.statistics is not None]:
         notes.append(_what_more_rounds_give(known, len(comparison.baseline.speeds)))
     if _has_sign_flips(ones):
         notes.append(
-            "sign-flip p: how often chance alone, which only sets the signs, gives as much; of each pair alone"
+            "sign-flip p: chance of so large a difference if each round's sign were random; per pair, uncorrected"
         )
     agreeing = [one.loss for one in ones if one.loss and one.loss.word == "agree"]
     if agreeing:
         largest = max(loss.largest or 0.0 for loss in agreeing)
         notes.append(
-            f"loss curve agrees: over {min(loss.updates for loss in agreeing)} updates or more no loss differs from "
-            f"the baseline's by more than {largest:.1g} of itself, which rounding explains"
+            f"loss curve agrees: over {min(loss.updates for loss in agreeing)} updates or more, losses match within "
+            f"{largest:.1g} (relative), as expected from rounding"
         )
     notes += [f"baseline {comparison.baseline.name}: {warning}" for warning in comparison.warnings]
     for one in ones:
         if one.loss and one.loss.word == "differ":
-            notes.append(f"{one.candidate.name}: loss curves differ: {one.loss.note}")
+            notes.append(f"{one.candidate.name}: loss curves differ first at {one.loss.note}")
         elif one.loss and one.loss.word == "agree" and one.loss.note:
             notes.append(f"{one.candidate.name}: loss curve {one.loss.note}")
         notes += [f"{one.candidate.name}: {warning}" for warning in one.warnings]
     if any(one.is_refused for one in ones):
-        notes.append("refused: --force compares all the same")
+        notes.append("refused: --force compares anyway")
     return [clean(note) for note in notes]
 
 

@@ -77,19 +77,19 @@ def _why_not_asked(one: Configuration, question: Question) -> str | None:
     if question.gpus is None:
         return None
     if ranks is None:
-        return f"how many ranks it needs was not recorded: maybe more than {question.gpus}"
-    return f"needs {ranks} ranks, more than {question.gpus}" if ranks > question.gpus else None
+        return f"its number of ranks was not recorded and may exceed --gpus {question.gpus}"
+    return f"needs {ranks} ranks, more than --gpus {question.gpus}" if ranks > question.gpus else None
 
 
 def _why_unfit(one: Configuration, headroom: float) -> str | None:
     if "FAIL" in {launch.get("proof") for launch in one.launches}:
-        return "its accumulation proof failed: the update is not that of the global batch"
+        return "its accumulation proof failed: the update is not the global batch's"
     fit = fit_of(one.launches, headroom)
     if fit.fits is False:
         return f"does not fit: {fit.words}"
     for flag in _DISQUALIFYING:
         if any(flag in (launch.get("flags") or []) for launch in one.launches):
-            return f"flagged {flag}: its speed is not that of the configuration"
+            return f"flagged {flag}: the GPU throttled, so the speed does not count"
     return None
 
 
@@ -120,20 +120,18 @@ def unlike_words(rows: Sequence[Row], running: Sequence[Configuration]) -> str:
     for one in kinds.values():
         if machine := machine_differences(first, one.row):
             return (
-                f"the results come from unlike machines ({', '.join(machine)}), so their speeds do not compare. "
+                f"the results come from different machines ({', '.join(machine)}), so their speeds are not comparable. "
                 f"Choose one with --where."
             )
         if work := differences(first, one.row, _SAME_DATA):
-            return (
-                f"the results hold different work under the same settings ({', '.join(work)}). Choose one with --where."
-            )
+            return f"the same settings did different work ({', '.join(work)}). Choose one with --where."
     alike: dict[tuple[object, ...], Row] = {}
     for one in running:
         like = alike.setdefault((one.row.get("world_size"), one.row.get("cpu_threads_per_rank")), one.row)
         if threads := thread_differences(like, one.row):
             return (
-                f"the results were measured on unlike numbers of threads that were not asked for "
-                f"({', '.join(threads)}), so their speeds do not compare. Choose one with --where."
+                f"the results were measured with different numbers of threads, which no setting asked for "
+                f"({', '.join(threads)}), so their speeds are not comparable. Choose one with --where."
             )
     return ""
 
@@ -143,7 +141,7 @@ def several_problems_lines(problems: Sequence[Problem]) -> list[str]:
     columns = ", ".join(condition.split(" ", 1)[0] for condition in problems[0].conditions)
     head = (
         f"the results hold {len(problems):,} training problems, which differ in {columns}: "
-        "a configuration of one is no alternative to one of another. Choose one:"
+        "their configurations train different things. Choose one:"
     )
     lines = [head, *(f"  {problem.options}" for problem in problems[:_MOST_PROBLEMS])]
     return lines + ([f"  and {len(problems) - _MOST_PROBLEMS:,} more"] if len(problems) > _MOST_PROBLEMS else [])

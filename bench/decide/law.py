@@ -211,7 +211,7 @@ def _time_failures(counts: Any, residuals: Any, solution: Any) -> list[str]:
     """Test for lack of fit: the counts' mean misfits against the spread of launches of one count."""
     failures = []
     if solution[1] <= 0:
-        failures.append(f"a micro-step would take {solution[1]:.3g} s: time does not grow with the count")
+        failures.append(f"a micro-step would take {solution[1]:.3g} s: time does not grow with accumulation")
     levels = np.unique(counts)
     means = {level: float(residuals[counts == level].mean()) for level in levels}
     worst = max(levels, key=lambda level: abs(means[level]))
@@ -221,7 +221,7 @@ def _time_failures(counts: Any, residuals: Any, solution: Any) -> list[str]:
     pure_df = len(counts) - len(levels)
     lack = sum(float((counts == level).sum()) * means[level] ** 2 for level in levels) / (len(levels) - 2)
     if pure_df == 0:
-        sure = "; one launch of each cannot tell noise from misfit"
+        sure = ", which with one launch each may be noise"
     elif pure == 0 or _f_tail(lack / (pure / pure_df), len(levels) - 2, pure_df) < _LEVEL:
         sure = ""
     else:

@@ -75,9 +75,9 @@ def compare_curves(one: Row, one_curves: Sequence[Curve], other: Row, other_curv
         other_curves: Loss by update of its launches, the longest first.
     """
     if unlike := differences(one, other, (*PROBLEM, *WORK)):
-        return CurveVerdict("not compared", 0, None, "other training: " + ", ".join(unlike))
+        return CurveVerdict("not compared", 0, None, "different training: " + ", ".join(unlike))
     if not one_curves or not other_curves:
-        return CurveVerdict("not compared", 0, None, "no updates were stored for both")
+        return CurveVerdict("not compared", 0, None, "losses were not stored for both")
     tolerance = max(_TOLERANCE.get(str(row.get("amp_mode")), _TOLERANCE["bf16"]) for row in (one, other))
     base, *others = one_curves
     verdicts = [_compare(base, curve, tolerance) for curve in (*other_curves, *others)]
@@ -86,14 +86,14 @@ def compare_curves(one: Row, one_curves: Sequence[Curve], other: Row, other_curv
             return found[0]
     least, longest = min(verdict.updates for verdict in verdicts), max(len(base), len(other_curves[0]))
     is_short = least < min(_FEW_UPDATES, longest)  # launches of other lengths are no doubt, too few losses are
-    note = f"compared over {least} of {longest} updates only: a launch has no more losses" if is_short else ""
+    note = f"compared over only {least} of {longest} updates: a launch has no more losses" if is_short else ""
     return CurveVerdict("agree", least, max(verdict.largest or 0.0 for verdict in verdicts), note)
 
 
 def _compare(one_curve: Curve, other_curve: Curve, tolerance: float) -> CurveVerdict:
     prefix = [update for update in sorted(one_curve) if update in other_curve]
     if not prefix:
-        return CurveVerdict("not compared", 0, None, "no updates were stored for both")
+        return CurveVerdict("not compared", 0, None, "losses were not stored for both")
     gaps = {update: _gap(one_curve[update], other_curve[update]) for update in prefix}
     first = next((update for update in prefix if not gaps[update] <= tolerance), None)
     if first is None:

@@ -33,9 +33,9 @@ def predicted_lines(rows: Sequence[Row], configurations: Sequence[Configuration]
     if not found:
         return []
     if why := unlike_words(rows, kept):
-        return [f"Nothing is predicted either: {why}"]
+        return [f"No prediction either: {why}"]
     best = [line for *_, line in sorted(found, key=lambda item: item[:2])[:_MOST]]
-    return ["Predicted by the two-point law, not measured; measure before you rely on it:", *best]
+    return ["Predicted by the two-point law, not measured; measure before relying on it:", *best]
 
 
 def _line(law: TwoPointLaw, extra: Sequence[str], question: Question) -> tuple[bool, float, str] | None:
@@ -56,7 +56,7 @@ def _line(law: TwoPointLaw, extra: Sequence[str], question: Question) -> tuple[b
         words = f" ({short_number(low)} to {short_number(high)})"
     elif predicted.update_s_high:
         least = short_number(tokens_per_update / predicted.update_s_high)
-        words = f" (at least {least}; the launches differ too much for more)"
+        words = f" (at least {least}; the launches vary too much for an upper bound)"
     if predicted.peak_bytes is not None:
         words += f", peak {format_bytes(predicted.peak_bytes)}"
     if predicted.is_extrapolated:

@@ -117,7 +117,7 @@ def _why_not(choice: Configuration, one: Configuration, verdict: SpeedVerdict) -
     if verdict.ratio_low is not None and verdict.ratio_high is not None:
         sure = f" ({between(verdict.ratio_low, verdict.ratio_high)})"
         if verdict.word == "unclear" and verdict.ratio_high < 1 / math.exp(CLEAR):
-            sure = f" ({between(verdict.ratio_low, verdict.ratio_high)}, not sure among so many compared)"
+            sure = f" ({between(verdict.ratio_low, verdict.ratio_high)}, not significant among this many candidates)"
     else:
         sure = " (one round, no interval)" if verdict.rounds == 1 else f" ({verdict.note})"
     rounds = len(one.speeds)

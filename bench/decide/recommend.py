@@ -16,7 +16,7 @@ from bench.report.configurations import Configuration, configurations_of
 from bench.report.fit import Fit, fit_of
 from bench.report.launch_rows import Row, column_of
 from bench.report.launches import paused_collector
-from bench.units import listed
+from bench.units import counted, listed
 
 __all__ = ["Question", "Recommendation", "recommend"]
 
@@ -116,12 +116,12 @@ def _global_batch(rows: Sequence[Row], configurations: Sequence[Configuration], 
     known = ", ".join(f"{value:,}" for value in there[:12]) + (" ..." if len(there) > 12 else "")
     if asked is not None:
         there_is_not = (
-            f"no row has a global batch of exactly {asked:,}. Measured: {known or 'none'}. Another global batch is "
-            f"another training run, so none is offered instead."
+            f"no row has a global batch of {asked:,}; measured: {known or 'none'}. Another global batch is another "
+            f"training run, so none is offered instead."
         )
         raise BenchError("\n".join([there_is_not, *predicted_lines(rows, configurations, question)]))
     if len(there) != 1:
-        raise BenchError(f"{len(there)} global batches were measured ({known}): choose with --global-batch-size.")
+        raise BenchError(f"{len(there)} global batches were measured ({known}): choose one with --global-batch-size.")
     return int(there[0])
 
 
@@ -149,45 +149,46 @@ def _caveats(
         fast = f"{len(rivals)} others" if len(rivals) > 1 else "another one"
         close = f": {fast} may be as fast" if rivals else ""
         caveats.append(
-            f"measured in one round, so launch-to-launch spread is unknown and no interval can be given{close}. "
-            f"Measure in 3 or more rounds (measure.rounds) before a long run."
+            f"measured in one round only, so the launch-to-launch spread is unknown and there is no interval{close}. "
+            f"Measure 3 or more rounds (measure.rounds) before a long run."
         )
     else:
         needed = [other.verdict.rounds_needed for other in rivals if other.verdict and other.verdict.rounds_needed]
         if needed:
             caveats.append(
                 f"{len(needed)} of {len(rivals)} rivals are not settled after {len(choice.speeds)} rounds; "
-                f"about {min(needed)} rounds would settle the nearest, {max(needed)} all of them."
+                f"about {min(needed)} rounds would settle the first, {max(needed)} all of them."
             )
     unequal = sum(other.configuration.speeds.keys() != choice.speeds.keys() for other in others if other.verdict)
     if unequal:
         caveats.append(
-            f"{unequal} of the others were measured in other rounds than the choice: their differences are those with "
-            f"the rounds' own speed taken off. Run the sweep to its end to compare all in the same rounds."
+            f"{unequal} of the others were not measured in the same rounds as the choice, so their differences are "
+            f"corrected for the speed of each round. Finish the sweep to compare all in the same rounds."
         )
     if fitted is not None:
         caveats.append(
             f"it was not measured in {fitted.rounds_missing} of "
-            f"{len(choice.speeds) + fitted.rounds_missing} rounds: its speed is that of an average round, with what "
-            f"the others tell of the rounds it missed."
+            f"{len(choice.speeds) + fitted.rounds_missing} rounds: its speed is that of an average round, the missed "
+            f"ones estimated from the others."
         )
     if choice.is_extrapolated:
-        caveats.append(
-            "its speed is extrapolated, not measured: an update takes so long that windows were shortened, and their "
-            "micro-steps tell what a full one takes."
-        )
+        caveats.append("its speed is extrapolated from shortened windows, not measured: full updates take too long.")
     caveats += _proof_caveats(choice)
     if fit.fits is None:
         caveats.append(fit.words)
     if question.gpus is not None and (ranks := choice.row.get("world_size") or 0) < question.gpus:
         most = max(one.row.get("world_size") or 0 for one in running)
-        why = f"no configuration with more than {most} was measured" if most == ranks else "more ranks were not faster"
+        why = (
+            f"nothing was measured on more than {counted(most, 'rank')}"
+            if most == ranks
+            else "more ranks were not faster"
+        )
         caveats.append(f"uses {ranks} of {question.gpus} GPUs: {why}. Nothing is extrapolated to more ranks.")
     if flags := _flags(choice):
-        caveats.append(f"its launches are flagged: {', '.join(flags)}.")
+        caveats.append(f"its launches are flagged {', '.join(flags)}.")
     if skipped := _skipped(choice):
         caveats.append(
-            f"{skipped} of its timed updates were skipped by the gradient scaler, so it looks a little faster."
+            f"{skipped} of its timed updates were skipped by the gradient scaler, so it looks slightly faster."
         )
     return caveats
 
@@ -205,5 +206,5 @@ def _proof_caveats(choice: Configuration) -> list[str]:
     if proofs == {"PASS"}:
         return []
     if None in proofs:
-        return ["its accumulation proof was not run: `bench check` proves that the update is that of the global batch."]
-    return [f"its accumulation proof is {', '.join(sorted(map(str, proofs)))}, which is not a pass."]
+        return ["its accumulation proof was not run: `bench check` proves that its update is the global batch's."]
+    return [f"its accumulation proof says {', '.join(sorted(map(str, proofs)))}, not PASS."]

@@ -43,11 +43,11 @@ def recommendation_text(result: Recommendation, width: int = 100, paths: Sequenc
         lines += _labelled("but", clean(caveat), width)
     lines += ["", *_rivals(result, width), *_losers(result, width)]
     lines += [
-        "To measure it again, as a sweep file",
+        "Sweep file to measure it again",
         *(f"  {line}" for line in sweep_file_lines(result.choice.row, measure_of(result.choice.row, paths))),
         "",
     ]
-    lines += ["In your own script", *(f"  {line}" for line in torchrun_lines(result.choice.row))]
+    lines += ["In your own training script", *(f"  {line}" for line in torchrun_lines(result.choice.row))]
     return "\n".join(lines) + "\n"
 
 
@@ -84,7 +84,7 @@ def recommendation_json(result: Recommendation, paths: Sequence[Path] = ()) -> s
 def _long_name(choice: Configuration) -> str:
     row = choice.row
     ranks = row.get("world_size")
-    cut = f"micro-batch {row.get('micro_batch_size')} x {row.get('accumulation_steps')} accumulation steps"
+    cut = f"micro-batch {row.get('micro_batch_size')} x {counted(row.get('accumulation_steps'), 'accumulation step')}"
     many = "unknown ranks" if ranks is None else counted(ranks, "rank")
     more = value_words(row, [name for name in choice.extra_axes if name != "world_size"])
     return ", ".join([str(row.get("amp_mode")), cut, many, *more])
@@ -93,12 +93,12 @@ def _long_name(choice: Configuration) -> str:
 def _facts(result: Recommendation) -> Iterator[tuple[str, str]]:
     projection, choice = result.projection, result.choice
     rounds = counted(projection.rounds, "round")
-    sure = "no interval from one round"
+    sure = "one round, no interval"
     if projection.valid_tokens_per_s_low is not None and projection.valid_tokens_per_s_high is not None:
         low, high = map(short_number, (projection.valid_tokens_per_s_low, projection.valid_tokens_per_s_high))
         sure = f"95 % interval {low} to {high} over {rounds}"
     if projection.rounds_missing:
-        sure += f", fitted for the {projection.rounds_missing} without it"
+        sure += f", estimated for the {projection.rounds_missing} it missed"
     yield "speed", f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}, all ranks ({sure})"
     room = f"; {result.fit.words}" if result.fit.fits is not None else ""
     yield "memory", f"{format_bytes(choice.peak_bytes)} peak allocated, worst rank{room}"
@@ -130,10 +130,10 @@ def _rivals(result: Recommendation, width: int) -> list[str]:
     ties, still_open = result.standing("tie"), result.standing("open")
     lines: list[str] = []
     if ties:
-        head = f"Ties: as fast as far as {_rounds(result)} can tell, with no less memory"
+        head = f"Ties: indistinguishable in {_rounds(result)}; none uses less memory"
         lines += [head, *_listed(ties, width, _MOST_LISTED["tie"]), ""]
     if still_open:
-        head = f"Not settled by {_rounds(result)}: may be as fast"
+        head = f"Not settled after {_rounds(result)}: may be as fast"
         lines += [head, *_listed(still_open, width, _MOST_LISTED["open"]), ""]
     if (runner_up := result.runner_up) is not None:
         lines += ["Runner-up", *_listed([runner_up], width, 1), ""]

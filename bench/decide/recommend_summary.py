@@ -46,7 +46,7 @@ def lines_by_problem(rows: Sequence[Row], question: Question) -> list[str]:
         except BenchError as error:
             line = _no_answer(error)
         lines.append(clean(f"{problem.name}: {line}"))
-    return [*lines, f"one line for each training problem: with another {columns} something else is trained"]
+    return [*lines, f"one line per training problem: another {columns} trains something else"]
 
 
 def _no_answer(error: BenchError) -> str:
@@ -57,7 +57,7 @@ def _no_answer(error: BenchError) -> str:
 
 def _run_line(result: Recommendation) -> str:
     projection = result.projection
-    fastest = "run" if not result.standing("tie") else "run (of ties the one with the least memory)"
+    fastest = "run" if not result.standing("tie") else "run (least memory of the ties)"
     speed = f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}{_plus_minus(result)}"
     hours = f"{hours_text(projection.hours)} per {tokens_text(projection.run_tokens)} valid tokens"
     peak = format_bytes(result.choice.peak_bytes)
@@ -83,9 +83,9 @@ def _lines(result: Recommendation) -> list[str]:
     if rivals:
         names = listed([other.configuration.name for other in rivals], 3)
         rounds = counted(projection.rounds, "round")
-        lines.append(clean(f"may be as fast, as far as {rounds} can tell: {names}"))
+        lines.append(clean(f"may be as fast, {rounds} cannot tell: {names}"))
     if projection.rounds < 2:
-        lines.append("one round gives no interval: measure in 3 or more (measure.rounds) before a long run")
+        lines.append("one round gives no interval: measure 3 or more (measure.rounds) before a long run")
     elif not rivals and (runner_up := result.runner_up) is not None:
         lines.append(clean(f"runner-up {runner_up.configuration.name}: {runner_up.why}"))
     return lines + _but(result)

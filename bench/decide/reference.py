@@ -129,7 +129,7 @@ def _best(newest: Sequence[Row], force: bool) -> ReferenceComparison:
         except BenchError as fault:
             faults.append(str(fault))
     if not made:
-        raise BenchError("\n".join(["no reference may be compared with these results:", *faults]))
+        raise BenchError("\n".join(["no reference is comparable with these results:", *faults]))
     return max(made, key=lambda one: (one.is_like_hardware, len(one.shared)))
 
 
@@ -137,7 +137,7 @@ def _newest(rows: Sequence[Row]) -> list[Row]:
     """Take what the machine of the newest launch measured last of each configuration."""
     ok = [row for row in rows if row["outcome"] == "ok"]
     if not ok:
-        raise BenchError("nothing to compare: no launch of these results is ok.")
+        raise BenchError("nothing to compare: no launch in these results is ok.")
     host = max(ok, key=_when).get("hostname")
     last: dict[Any, Row] = {}
     for row in ok:
@@ -176,12 +176,10 @@ def _compare(rows: Sequence[Row], name: str, path: Path, others: Sequence[Row], 
     if not usable:
         reasons = dict.fromkeys(reason for one, _ in measured for reason in faults[id(one)])
         why = "; ".join(reasons) or "none of the shared configurations has a speed on both sides"
-        raise BenchError(f"{name} may not be compared with these results: {why}.")
+        raise BenchError(f"{name} is not comparable with these results: {why}.")
     ours, theirs = _launches_of(one for one, _ in usable), _launches_of(other for _, other in usable)
     if ours <= theirs:
-        raise BenchError(
-            f"these are the results of {name} itself, which say nothing of this machine: run the sweep here."
-        )
+        raise BenchError(f"these are the results of {name} itself, not of this machine. Run its sweep.yaml here first.")
     newest = max((one.row for one, _ in usable), key=_when)
     reference = usable[0][1].row
     overall, rounds = _overall(usable)
@@ -191,10 +189,10 @@ def _compare(rows: Sequence[Row], name: str, path: Path, others: Sequence[Row], 
     lost = [one for one, other in pairs if other.speeds and not one.speeds and one.was_run]
     refused = dict.fromkeys(reason for one, _ in measured for reason in faults[id(one)])
     notes = [f"left out: {reason}" for reason in refused]
-    notes += ["FORCED: measured by unlike versions of the method"] * forced + list(_doubts(usable))
+    notes += ["FORCED: different measurement versions"] * forced + list(_doubts(usable))
     if ours & theirs:
         notes.append(
-            "these results hold launches of the reference itself, so the ratio says nothing: run the sweep here"
+            "these results include launches of the reference itself, so the ratio means nothing: run the sweep here"
         )
     return ReferenceComparison(
         name=name,
@@ -228,7 +226,7 @@ def _doubts(pairs: Sequence[tuple[Configuration, Configuration]]) -> Iterator[st
         if flags := sorted({flag for row in launches for flag in row.get("flags") or []}):
             yield f"flags {name}: {', '.join(flags)}"
         if any(row.get("proof") == "FAIL" for row in launches):
-            yield f"a proof failed {name}: an update is not that of the global batch"
+            yield f"a proof failed {name}: an update is not the global batch's"
 
 
 def _other(is_like: bool, forced: bool, pairs: Sequence[tuple[Row, Row]]) -> Word | None:
@@ -294,9 +292,9 @@ def _nothing_shared(name: str, here: Sequence[Configuration], there: Sequence[Co
             continue
         mine, its = ({one.row.get(column.name) for one in side} for side in (here, there))
         if not mine & its:
-            reasons.append(f"{column.name} is {_listed(mine)} here and {_listed(its)} there")
-    why = "; ".join(reasons) or "each setting is met, but never together"
-    return f"{name} and these results have no configuration in common: {why}. Run the sweep file of the reference here."
+            reasons.append(f"{column.name} is {_listed(mine)} here, {_listed(its)} there")
+    why = "; ".join(reasons) or "each setting occurs, but never together"
+    return f"{name} and these results have no configuration in common: {why}. Run its sweep.yaml here first."
 
 
 def _listed(values: set[Any]) -> str:

@@ -96,13 +96,13 @@ def _title(comparison: ReferenceComparison) -> str:
         "other threads": "unclear: other threads",
         "other method": "other measuring method, so no verdict",
     }[comparison.word]
-    return f"{host} runs at {comparison.ratio:.2f} of the reference {comparison.name}{interval}: {verdict}"
+    return f"{host} runs at {comparison.ratio:.2f} times the speed of {comparison.name}{interval}: {verdict}"
 
 
 def _facts(comparison: ReferenceComparison) -> str:
-    on = f"95 % interval, on {counted(len(comparison.shared), 'shared configuration')}"
+    on = f"95 % interval over {counted(len(comparison.shared), 'shared configuration')}"
     if comparison.is_like_hardware:
-        on += f"; slow is what lies wholly below {1 - NORMAL_RANGE:.2f}"
+        on += f"; slow: wholly below {1 - NORMAL_RANGE:.2f}"
     return f"{on}. Here: {_machine(comparison.here)}. Reference: {_machine(comparison.there)}"
 
 
@@ -119,22 +119,20 @@ def _machine(row: Row) -> str:
 
 
 def _notes(comparison: ReferenceComparison) -> list[str]:
-    notes = ["same hardware: " if comparison.is_like_hardware else "other hardware: "]
-    notes[0] += "differs in " + "; ".join(comparison.differing) if comparison.differing else "no fact differs"
+    notes = ["same hardware; " if comparison.is_like_hardware else "other hardware; "]
+    notes[0] += "differences: " + "; ".join(comparison.differing) if comparison.differing else "no differences"
     here, there = comparison.rounds_here, comparison.rounds_there
     if comparison.ratio_low is None:
         notes.append(
-            f"no interval: that takes 2 whole rounds of all shared configurations on both sides, and there are {here} "
-            f"here and {there} there; measure in 3 or more rounds (measure.rounds)"
+            f"no interval: it takes 2 complete rounds of the shared configurations on both sides, and there are {here} "
+            f"here and {there} there; measure 3 or more rounds (measure.rounds)"
         )
     else:
         notes.append(
-            f"interval: over {here} rounds here and {there} there, each the mean over all shared configurations; not "
-            "paired, as the two were measured at different times"
+            f"interval: {here} rounds here against {there} there, each averaged over the shared configurations; not "
+            "paired, as they were measured at different times"
         )
-    notes.append(
-        "ratio: valid tokens/s here over those of the reference, all ranks; peak B: allocated bytes here less there"
-    )
+    notes.append("ratio: valid tokens/s here / reference, all ranks; peak B: peak allocated bytes here - reference")
     return [clean(note) for note in (*notes, *comparison.notes)]
 
 

@@ -43,12 +43,12 @@ def find_reference(name: str, here: Path | None = None) -> Path:
     path = Path(name)
     if path.exists():
         return path
-    raise BenchError(f"--reference {name}: there is no such reference or path. {_advice(name, known)}")
+    raise BenchError(f"--reference {name}: no such reference or path. {_advice(name, known)}")
 
 
 def _advice(name: str, known: dict[str, Path]) -> str:
     if not known:
-        return "No references are installed; give the path of a results folder of the other machine."
+        return "No references are installed: give a results folder of the other machine."
     near = difflib.get_close_matches(name, known, n=1)
     listed = ", ".join(f"{known_name} ({path})" for known_name, path in known.items())
     return (f"Did you mean {near[0]}? " if near else "") + f"There are: {listed}; or give a results folder."

@@ -10,6 +10,7 @@ from typing import Any
 from bench.errors import BenchError
 from bench.report.points import Row
 from bench.sweep.file import load_sweep
+from bench.units import counted
 
 _TOLD_TWICE = ("amp_mode", "world_size", "micro_batch_size", "global_batch_size", "seq_len", "seed")
 """Settings that a row has as columns too, under the same name."""
@@ -24,7 +25,7 @@ def sweep_file_lines(row: Row, measure: str = "{rounds: 3}") -> list[str]:
     row does not hold its configuration, or another one than its columns, one line says that there is no file.
     """
     if is_foreign(row):
-        return ["cannot be written: config_json does not hold the settings that the row's other columns have"]
+        return ["not available: the row's config_json is missing or contradicts its other columns"]
     config = _config(row)
     config.pop("accumulation_steps", None)  # follows from the three sizes of the batch
     settings = _without_defaults(config)
@@ -68,6 +69,7 @@ def _config(row: Row) -> dict[str, Any]:
 def torchrun_lines(row: Row) -> list[str]:
     """Write how to start one's own script like this row, and the same settings under Hugging Face's names."""
     ranks, micro, steps = row.get("world_size"), row.get("micro_batch_size"), row.get("accumulation_steps")
+    batch = row.get("global_batch_size")
     is_cpu = row.get("device") == "cpu"
     threads = f"OMP_NUM_THREADS={row['threads_per_rank']} " if is_cpu and row.get("threads_per_rank") else ""
     mode = row.get("amp_mode")
@@ -83,7 +85,7 @@ def torchrun_lines(row: Row) -> list[str]:
     hugging += ["gradient_checkpointing=True"] if row.get("activation_checkpointing") else []
     return [
         f"{threads}torchrun --standalone --nproc-per-node {ranks or 'RANKS'} train.py",
-        f"micro-batch {micro} per rank, {steps} accumulation steps: global batch {row.get('global_batch_size')}",
+        f"micro-batch {micro} per rank, {counted(steps, 'accumulation step')}: global batch {batch}",
         f"{precision}{sync}",
         f"Hugging Face: {' '.join(hugging)}",
     ]

@@ -90,7 +90,7 @@ def _without_interval(baseline: Speeds, speeds: Speeds, ratio: float) -> SpeedVe
     if common:
         note = "too few rounds"
     elif len(baseline) == len(speeds) == 1 and next(iter(baseline))[:-1] == next(iter(speeds))[:-1]:
-        note = "too few rounds: none in common"
+        note = "too few rounds, none in common"
     else:
         note = "no round in common: not measured side by side"
     return SpeedVerdict("unclear", ratio, None, None, None, common, USUAL_ROUNDS, note)

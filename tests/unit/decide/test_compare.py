@@ -30,7 +30,7 @@ def test_other_allocator_settings_are_warned_of():
     settings = "expandable_segments:True"
     configs = [config(1000, allocator_settings="default"), config(1000, allocator_settings=settings), config(1000)]
     changed, unknown = compare(launches(configs, rounds=3)).candidates
-    warning = f"allocator_settings default against {settings}: bytes reserved do not compare, nor what fits"
+    warning = f"allocator_settings default against {settings}: reserved bytes and fit are not comparable"
     assert warning in changed.warnings
     assert not any("allocator" in text for text in unknown.warnings)
 
@@ -66,13 +66,13 @@ def test_launches_of_other_sweeps_are_not_paired():
 
 
 UNLIKE = {
-    "cpu": ({"cpu_model": "Another CPU"}, "unlike machines: cpu_model"),
-    "torch": ({"torch_version": "2.6.0"}, "unlike machines: torch_version 2.13.0 against 2.6.0"),
-    "method": ({"measurement_version": 2}, "unlike machines: measurement_version 1 against 2"),
-    "device": ({"device": "cuda", "gpu_name": "G"}, "unlike machines: device cpu against cuda"),
-    "global batch": ({"global_batch_size": 128}, "unequal global batches: global_batch_size 64 against 128"),
-    "model": ({"model": "gpt2-nano"}, "other work: model"),
-    "length": ({"seq_len": 64}, "other work: seq_len 128 against 64"),
+    "cpu": ({"cpu_model": "Another CPU"}, "different machines: cpu_model"),
+    "torch": ({"torch_version": "2.6.0"}, "different machines: torch_version 2.13.0 against 2.6.0"),
+    "method": ({"measurement_version": 2}, "different machines: measurement_version 1 against 2"),
+    "device": ({"device": "cuda", "gpu_name": "G"}, "different machines: device cpu against cuda"),
+    "global batch": ({"global_batch_size": 128}, "different global batches: global_batch_size 64 against 128"),
+    "model": ({"model": "gpt2-nano"}, "different work: model"),
+    "length": ({"seq_len": 64}, "different work: seq_len 128 against 64"),
 }
 
 
@@ -81,7 +81,7 @@ def test_the_unlike_is_refused_with_reasons_unless_told_to(case):
     """Refused beside what can be compared; alone it is an error; --force compares with a banner."""
     changes, reason = UNLIKE[case]
     rows = launches([config(1000, measurement_version=1), config(2000, **{"measurement_version": 1, **changes})])
-    with pytest.raises(BenchError, match="nothing may be compared") as error:
+    with pytest.raises(BenchError, match="nothing is comparable") as error:
         compare(rows)
     assert reason in str(error.value)
     more = [*rows, *launches([config(1), config(1), config(1100, measurement_version=1)])[6:]]
@@ -121,9 +121,9 @@ def test_the_baseline_is_the_first_or_the_one_that_meets_all_conditions():
     assert compare(rows).baseline.row["trial_id"].endswith("0")
     chosen = compare(rows, baseline=["amp_mode == bf16", "micro_batch_size == 4"])
     assert chosen.baseline.row["trial_id"].endswith("2")
-    with pytest.raises(BenchError, match="2 configurations meet it"):
+    with pytest.raises(BenchError, match="2 configurations match"):
         compare(rows, baseline=["amp_mode == bf16"])
-    with pytest.raises(BenchError, match="no configuration meets it"):
+    with pytest.raises(BenchError, match="no configuration matches"):
         compare(rows, baseline=["amp_mode == fp16"])
     with pytest.raises(BenchError, match="Did you mean amp_mode"):
         compare(rows, baseline=["amp_mod == fp16"])
@@ -131,7 +131,7 @@ def test_the_baseline_is_the_first_or_the_one_that_meets_all_conditions():
         compare(launches([config(None), config(1000)]))
     with pytest.raises(BenchError, match="only configuration"):
         compare(launches([config(1000)]))
-    with pytest.raises(BenchError, match="no row meets"):
+    with pytest.raises(BenchError, match="no row matches"):
         compare([])
 
 
@@ -139,7 +139,7 @@ def test_a_baseline_that_does_not_fit_is_an_answer_where_that_was_asked():
     """Fresh launches were to find out; stored results want another baseline. A failure is no answer."""
     rows = launches([config(None), config(1000)])
     (one,) = (comparison := compare(rows, unfit_is_answer=True)).candidates
-    assert (one.verdict, one.reason) == (None, "the baseline does not fit, so there is no ratio")
+    assert (one.verdict, one.reason) == (None, "no ratio, as the baseline does not fit")
     assert "does not fit (oom: out of memory)" in render_comparison(comparison).splitlines()[1]
     assert '"does not fit (oom: out of memory)"' in render_comparison(comparison, "json")
     assert words(launches([config(1000), config(None)]), unfit_is_answer=True) == ["does not fit (oom: out of memory)"]
@@ -166,9 +166,9 @@ def test_what_the_rounds_could_find_is_said_for_people_and_programs():
     row = json.loads(render_comparison(comparison, "json"))["rows"][1]
     assert row["detectable_change"] == statistics.detectable_change
     assert [row[f"rounds_for_{width}_percent"] for width in ("0_5", "1", "2")] == list(statistics.rounds_for.values())
-    found = f"{100 * statistics.detectable_change:.1f} % faster so four times in five"
+    found = f"a true {100 * statistics.detectable_change:.1f} % speed-up is detected 80 % of the time"
     text = render_comparison(comparison)
-    assert f"these 6 rounds call a candidate that is truly {found}; an interval of +-1 % takes" in text
+    assert f"with 6 rounds, {found}; a +-1 % interval takes" in text
     single = compare(launches([config(1000), config(1050)], rounds=1))
     assert single.candidates[0].statistics is None
     assert "four times" not in render_comparison(single)
@@ -250,7 +250,7 @@ def test_an_unknown_version_of_the_method_is_not_the_known_one():
 def test_launches_of_one_trial_on_other_threads_are_told_apart_and_refused():
     """OMP_NUM_THREADS or a cgroup changes what a trial id does not hold."""
     rows = launches([config(1000, threads_per_rank=2)]) + launches([config(500, threads_per_rank=1)])
-    with pytest.raises(BenchError, match="unlike machines: threads_per_rank 2 against 1"):
+    with pytest.raises(BenchError, match="different machines: threads_per_rank 2 against 1"):
         compare(rows)
     (one,) = compare(rows, force=True).candidates
     assert one.candidate.name == "fp32 8 x 8, 1 thread per rank"
@@ -278,7 +278,7 @@ def test_unequal_numbers_of_rounds_are_said_and_contradict_nothing():
     (one,) = compare([row for row in rows if row["trial_id"].endswith("0") or row["round"] < 3]).candidates
     assert abs(one.verdict.ratio - 1) < 0.001
     assert one.verdict.word == "same"
-    assert "measured in 3 rounds and the baseline in 6, 3 of them in common" in one.warnings
+    assert "measured in 3 rounds, the baseline in 6; 3 in common" in one.warnings
 
 
 CURVE = [5.5, 5.2, 5.0, 4.9]
@@ -307,7 +307,7 @@ def test_loss_curves_agree_over_their_common_prefix_to_within_rounding(tmp_path,
     (one,) = compare(rows, curves=load_curves([tmp_path])).candidates
     assert one.loss.word == word
     text = render_comparison(compare(rows, curves=load_curves([tmp_path])))
-    assert ("loss curves differ: update 2" in text) == (word == "differ")
+    assert ("loss curves differ first at update 2" in text) == (word == "differ")
 
 
 @pytest.mark.parametrize("which", ["000000000000", "000000000001"])
@@ -329,7 +329,7 @@ def test_a_shortened_prefix_is_said(tmp_path):
     rows = [{**row, "source": 0} for row in rows]
     comparison = compare(rows, curves=load_curves([tmp_path]))
     assert (comparison.candidates[0].loss.word, comparison.candidates[0].loss.updates) == ("agree", 1)
-    assert "loss curve compared over 1 of 4 updates only" in " ".join(render_comparison(comparison).split())
+    assert "loss curve compared over only 1 of 4 updates" in " ".join(render_comparison(comparison).split())
 
 
 def test_a_curve_ends_before_the_first_skipped_update(tmp_path):

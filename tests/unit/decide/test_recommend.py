@@ -59,7 +59,7 @@ def test_a_tie_is_called_a_tie_and_the_smaller_memory_is_preferred():
     result = choose(rows)
     assert chosen(result) == 1
     assert standings(result) == {"0": "tie", "2": "slower"}
-    assert "Ties: as fast as far as 6 rounds can tell" in recommendation_text(result)
+    assert "Ties: indistinguishable in 6 rounds; none uses less memory" in recommendation_text(result)
     assert "200 MiB more memory" in why(result, "0")
 
 
@@ -93,13 +93,16 @@ BAD = {
     "another global batch": (config(2000, global_batch_size=128), "global batch 128, not 64"),
     "retried allocations": (config(2000, alloc_retries=2), "6 allocations had to be retried"),
     "throttled": (config(2000, flags=["throttled_hw"]), "flagged throttled_hw"),
-    "more ranks than asked": (config(2000, world_size=4), "needs 4 ranks, more than 2"),
+    "more ranks than asked": (config(2000, world_size=4), "needs 4 ranks, more than --gpus 2"),
     "zero": (config(2000, valid_tokens=0), "no throughput was measured"),
     "null": (config(2000, valid_tokens=None), "no throughput was measured"),
     "nan": (config(2000, valid_tokens=163_840, timed_s=math.nan), "no throughput was measured"),
     "too full": (
         config(2000, device="cuda", gpu_name="G", peak_reserved_bytes=96, device_capacity_bytes=100),
-        "does not fit: 96 B of 100 B reserved, memory outside torch not measured: less than the 5 % asked for is free",
+        (
+            "does not fit: 96 B of 100 B reserved, memory outside torch not measured: less than the 5 % headroom "
+            "asked for is free"
+        ),
     ),
 }
 
@@ -130,7 +133,7 @@ def test_a_proof_that_was_not_run_is_shown():
     """Neither hidden nor taken for a pass."""
     assert any("proof was not run" in caveat for caveat in choose(launches(WINNER)).caveats)
     unproven = choose(launches([config(1000, proof="NOT PROVEN")]))
-    assert any("NOT PROVEN, which is not a pass" in caveat for caveat in unproven.caveats)
+    assert any("accumulation proof says NOT PROVEN, not PASS" in caveat for caveat in unproven.caveats)
     passed = choose(launches([config(1000, proof="PASS", proof_error=1e-12)]))
     assert not any("proof" in caveat for caveat in passed.caveats)
     assert "PASS, gradient error 1.0e-12" in recommendation_text(passed)
@@ -190,7 +193,7 @@ def test_a_speed_of_shortened_windows_is_called_extrapolated():
     assert not any("extrapolated" in caveat for caveat in choose(rows).caveats)
     for row in rows[:3]:
         row["time_method"] = "extrapolated"
-    assert any("extrapolated, not measured" in caveat for caveat in choose(rows).caveats)
+    assert any("extrapolated from shortened windows, not measured" in caveat for caveat in choose(rows).caveats)
     assert "extrapolated from shortened windows" in " ".join(ending(rows))
     assert any("extrapolated" in warning for warning in compare(rows).warnings)
 
@@ -227,7 +230,7 @@ def test_a_choice_that_missed_a_slow_round_is_projected_with_it():
     low, high = projection.valid_tokens_per_s_low, projection.valid_tokens_per_s_high
     assert low < 1000 * 0.7**0.25 < 1000 < high
     assert any("not measured in 1 of 4 rounds" in caveat for caveat in result.caveats)
-    assert "3 rounds, fitted for the 1 without it" in " ".join(recommendation_text(result).split())
+    assert "3 rounds, estimated for the 1 it missed" in " ".join(recommendation_text(result).split())
     assert ending(rows)[-1] == "but not measured in 1 of 4 rounds"
 
 
@@ -241,7 +244,7 @@ def test_an_unknown_number_of_ranks_has_no_gpu_hours():
     text = " ".join(recommendation_text(result).split()).replace("- ", "-")
     assert "rank-hours unknown" in text
     assert "None" not in text
-    with pytest.raises(BenchError, match="how many ranks it needs was not recorded"):
+    with pytest.raises(BenchError, match="its number of ranks was not recorded"):
         choose(rows, gpus=2)
 
 
@@ -257,7 +260,7 @@ def test_next_to_no_tokens_per_update_gives_no_number_of_updates():
 def test_a_configuration_that_is_not_the_rows_gives_no_sweep_file(text):
     """It says so; a file of something else would be measured for nothing."""
     result = choose(launches([config(1000, config_json=text)]))
-    assert "  cannot be written: config_json does not hold" in recommendation_text(result)
+    assert "  not available: the row's config_json is missing or contradicts" in recommendation_text(result)
     assert json.loads(recommendation_json(result))["sweep_file"] is None
 
 
@@ -271,7 +274,7 @@ def test_the_first_line_names_the_threads_where_they_were_an_axis():
 def test_unlike_machines_are_refused():
     """Speeds of two machines do not compare."""
     rows = launches([config(1000), config(2000, micro_batch_size=4, cpu_model="Another CPU")])
-    with pytest.raises(BenchError, match=r"unlike machines .*cpu_model.*--where"):
+    with pytest.raises(BenchError, match=r"different machines .*cpu_model.*--where"):
         choose(rows)
 
 
@@ -307,7 +310,7 @@ def test_what_failed_in_another_problem_does_not_stop_the_answer():
 
 def test_other_data_under_the_same_settings_is_refused():
     """A corpus that changed between two sweeps is other work."""
-    with pytest.raises(BenchError, match=r"different work under the same settings .*corpus_hash"):
+    with pytest.raises(BenchError, match=r"the same settings did different work .*corpus_hash"):
         choose(launches([config(1000, corpus_hash="a"), config(2000, micro_batch_size=4, corpus_hash="b")]))
 
 
@@ -316,7 +319,7 @@ def test_the_global_batch_is_exact_or_refused():
     rows = launches([config(1000), config(2000, global_batch_size=128)])
     with pytest.raises(BenchError, match=r"2 global batches were measured \(64, 128\)"):
         choose(rows)
-    with pytest.raises(BenchError, match="no row has a global batch of exactly 100"):
+    with pytest.raises(BenchError, match="no row has a global batch of 100"):
         choose(rows, global_batch_size=100)
     assert chosen(choose(rows, global_batch_size=128)) == 1
 
@@ -380,7 +383,7 @@ def test_a_sweep_over_what_is_trained_ends_with_a_line_for_each_problem():
     keep, drop, note = ending(rows)
     assert keep.startswith("tail keep: run fp32 8 x 8: 1.")
     assert drop.startswith("tail drop: run fp32 4 x 16: 2.9")
-    assert note == "one line for each training problem: with another tail something else is trained"
+    assert note == "one line per training problem: another tail trains something else"
 
 
 def test_global_batches_are_problems_too_and_a_failed_one_says_why():
