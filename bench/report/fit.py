@@ -50,19 +50,19 @@ def _words(
     capacity: int | None,
     headroom: float,
 ) -> str:
-    asked_for = f"less than the {100 * headroom:g} % asked for"
+    asked_for = f"less than the {100 * headroom:g} % headroom asked for"
     reserved = max((r for launch in ok if (r := launch.get("peak_reserved_bytes")) is not None), default=None)
     if capacity is None or (needed is None and reserved is None):
         return f"{NOT_JUDGED}bytes in use or capacity unknown"
     if needed is None:
         words = f"{format_bytes(reserved)} of {format_bytes(capacity)} reserved, memory outside torch not measured"
         return f"{words}: {asked_for} is free" if fits is False else f"{NOT_JUDGED}{words}"
-    words = f"{format_bytes(needed)} of {format_bytes(capacity)} in use, {format_bytes(capacity - needed)} spare"
+    words = f"{format_bytes(needed)} of {format_bytes(capacity)} in use, {format_bytes(capacity - needed)} free"
     if any(fit.is_bound for fit in judged):
-        words += ", memory of other processes included"
+        words += ", other processes included"
     if fits is None:
         return f"{NOT_JUDGED}{words}"
-    return words if fits else f"{words}: {asked_for}"
+    return words if fits else f"{words}, {asked_for}"
 
 
 def fits_of(rows: Sequence[Row], headroom: float) -> list[bool | None]:

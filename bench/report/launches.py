@@ -44,8 +44,7 @@ def require_rows(tables: Sequence[pa.Table], paths: Sequence[Path], where: Seque
         every = select_table(paths) if where else None
         if every is not None and len(every):
             raise nothing_meets(where, lambda column: every.column(column).to_pylist(), "row", "--where")
-        held = "holds" if len(paths) == 1 else "hold"
-        raise BenchError(f"{', '.join(map(str, paths))} {held} no row: no launch has ended yet. Run the sweep first.")
+        raise BenchError(f"{', '.join(map(str, paths))}: no rows, as no launch has ended yet. Run the sweep first.")
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ def layout(table: TextTable, width: int) -> list[tuple[str, str]]:
     lines += [("blank", ""), *_header(columns, widths)] if table.reasons else []
     for index, reason in enumerate(table.reasons):
         lines += _row(columns, widths, index, reason, width)
-    notes = [*table.notes, *([f"no room for: {', '.join(dropped)}"] if dropped else [])]
+    notes = [*table.notes, *([f"columns that did not fit: {', '.join(dropped)}"] if dropped else [])]
     if notes:
         lines.append(("blank", ""))
         lines += [("note", line) for note in notes for line in textwrap.wrap(note, width, subsequent_indent="  ")]

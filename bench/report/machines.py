@@ -25,7 +25,7 @@ _FACTS = {
     "python_version": "Python",
     "bench_version": "bench",
     "threads_per_rank": "threads per rank",
-    "measurement_version": "measuring method",
+    "measurement_version": "measurement version",
 }
 """Facts of machine and software, hardware first, and what they are called."""
 
@@ -91,11 +91,11 @@ def why_mixed_methods(rows: Sequence[Row]) -> str | None:
     found = {version for outcome, version in zip(outcomes, versions, strict=True) if outcome == "ok"}
     if len(found) < 2:
         return None
-    known = [str(version) for version in sorted(found - {None})] + ["an unknown one"] * (None in found)
+    known = [str(version) for version in sorted(found - {None})] + ["unknown"] * (None in found)
     choice = next(iter(sorted(found - {None}, reverse=True)))
     return (
-        f"the results were measured by several versions of the method ({', '.join(known)}), whose numbers do not "
-        f"compare. Choose one: --where 'measurement_version == {choice}'"
+        f"the results were measured by different measurement versions ({', '.join(known)}), whose numbers are not "
+        f"comparable. Choose one: --where 'measurement_version == {choice}'"
     )
 
 
@@ -112,11 +112,11 @@ def why_not_comparable(one: Row, other: Row) -> list[str]:
     """List why the speeds of two rows should not be compared: unlike machines, other work, or another global batch."""
     reasons = []
     if machine := machine_differences(one, other):
-        reasons.append("unlike machines: " + ", ".join(machine))
+        reasons.append("different machines: " + ", ".join(machine))
     if batch := differences(one, other, ("global_batch_size",)):
-        reasons.append("unequal global batches: " + ", ".join(batch))
+        reasons.append("different global batches: " + ", ".join(batch))
     if work := differences(one, other, WORK):
-        reasons.append("other work: " + ", ".join(work))
+        reasons.append("different work: " + ", ".join(work))
     return reasons
 
 
@@ -134,7 +134,7 @@ def facts_that_differ(here: Row, there: Row) -> list[str]:
         f"{word} {_word(here.get(name))} here, {_word(there.get(name))} there"
         for name, word in _FACTS.items()
         if here.get(name) != there.get(name) and {here.get(name), there.get(name)} != {None}
-    ] + (["text of the corpus"] if here.get("corpus_hash") != there.get("corpus_hash") else [])
+    ] + (["corpus text"] if here.get("corpus_hash") != there.get("corpus_hash") else [])
 
 
 def why_not_the_same_work(here: Row, there: Row, force: bool) -> list[str]:
@@ -146,15 +146,15 @@ def why_not_the_same_work(here: Row, there: Row, force: bool) -> list[str]:
     versions = (here.get("measurement_version"), there.get("measurement_version"))
     if versions[0] != versions[1] and not force:
         reasons.append(
-            f"measured by version {versions[0]} of the method here and {versions[1]} there (measurement_version), and "
-            f"what changed in between is in the CHANGELOG; --force compares all the same"
+            f"measurement_version is {versions[0]} here, {versions[1]} there, and the CHANGELOG says what changed in "
+            f"between; --force compares anyway"
         )
     sizes = (here.get("parameters_unique"), there.get("parameters_unique"))
     if None not in sizes and sizes[0] != sizes[1]:
         reasons.append(f"model {here.get('model')} has {sizes[0]:,} parameters here and {sizes[1]:,} there")
     hashes = (here.get("corpus_hash"), there.get("corpus_hash"))
     if here.get("rows") != "packed" and None not in hashes and hashes[0] != hashes[1]:
-        reasons.append(f"{here.get('rows')} rows of another text, so of other lengths")
+        reasons.append(f"{here.get('rows')} rows of a different text, so of different lengths")
     return reasons
 
 

@@ -19,13 +19,13 @@ def why_no_results_file(path: Path) -> str | None:
     if path.suffix in (".yaml", ".yml"):
         return _of_sweep_file(path)
     if path.name == UPDATES_NAME or path.name.endswith(".updates.parquet"):
-        return "holds the updates of launches, not the launches. Name the folder it is in."
+        return "holds the updates of launches, not the launches. Name its folder."
     if path.parent.name == "parts" and (path.parents[1] / JOURNAL_NAME).exists():
-        return f"holds one launch of many. Name the folder {path.parents[1]}."
+        return f"holds only one launch. Name the folder {path.parents[1]}."
     if path.suffix != ".parquet":
         folder = path.parent
         of = f"Name the folder {folder}" if _is_results(folder) else f"Name a results folder or its {RESULTS_NAME}"
-        return f"is no results file: only parquet is read. {of}."
+        return f"not a results file: only parquet is read. {of}."
     return None
 
 
@@ -37,12 +37,12 @@ def why_no_results_folder(path: Path) -> str:
         held = [grandchild for child in inside for grandchild in sorted(child.iterdir()) if _is_results(grandchild)]
     if held:
         names = listed(list(map(str, held)), _MOST_NAMED)
-        return f"holds no results itself, but folders that do: {names}. Name one or several of them."
+        return f"holds no results itself, but these folders do: {names}. Name one or more of them."
     if path.name in ("parts", "logs", "plots") and _is_results(path.parent):
-        return f"is a part of {path.parent}. Name that folder."
+        return f"is part of the results folder {path.parent}. Name that one."
     return (
-        f"holds neither {RESULTS_NAME} nor {JOURNAL_NAME}, so it is not a results folder. "
-        "`bench sweep` writes one below results/."
+        f"not a results folder: it has neither {RESULTS_NAME} nor {JOURNAL_NAME}. "
+        "`bench sweep` writes one under results/."
     )
 
 

@@ -71,8 +71,8 @@ def note_on_problems(rows: Sequence[Row]) -> str | None:
         return None
     differ = ", ".join(condition.split(" ")[0] for condition in problems[0].conditions)
     return (
-        f"{len(problems)} training problems in one figure ({differ}): not alternatives to one another. Choose one, "
-        f"with {problems[0].options}."
+        f"{len(problems)} training problems in one figure, which differ in {differ}: compare within each only. Choose "
+        f"one with {problems[0].options}."
     )
 
 

@@ -236,7 +236,7 @@ _PHRASE: dict[str, Callable[[str], str]] = {
 def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     methods = ", ".join(distinct(rows, "memory_method"))
     return (
-        "valid tokens/s: all ranks, timed part, padding left out",
-        *(["mfu: model FLOP/s / the GPU's dense bf16 peak, whatever the AMP mode"] if distinct(rows, "mfu") else []),
+        "valid tokens/s: all ranks, timed part, without padding",
+        *(["mfu: model FLOP/s / the GPU's dense bf16 peak, in every AMP mode"] if distinct(rows, "mfu") else []),
         f"peak: most bytes allocated in tensors, worst rank{f' ({methods})' if methods else ''}",
     )

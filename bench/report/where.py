@@ -61,26 +61,26 @@ def parse_condition(text: str, option: str = "--where") -> Condition:
     """
     match = _PATTERN.fullmatch(text)
     if match is None or not match["value"]:
-        raise BenchError(f"{option} {text!r}: not COLUMN OP VALUE with OP one of {' '.join(_COMPARE)}.{_meant(text)}")
+        raise BenchError(f"{option} {text!r}: expected COLUMN OP VALUE, OP one of {' '.join(_COMPARE)}.{_meant(text)}")
     column, op = match["column"], match["op"]
-    require_columns([column])
+    require_columns([column], f"{option} {text!r}: ")
     kind = COLUMN_BY_NAME[column].kind
     value = _parse_value(match["value"], kind, f"{option} {text!r}")
     ordered = kind in ("int64", "float64") or column == "started_utc"
     if op not in ("==", "!=") and (value is None or not ordered):
-        what = "null" if value is None else f"{column}, which is no number"
-        raise BenchError(f"{option} {text!r}: {op} has no meaning for {what}; use == or !=.")
+        what = "null" if value is None else f"{column}, which is not a number"
+        raise BenchError(f"{option} {text!r}: {op} does not apply to {what}. Use == or !=.")
     return Condition(column, op, value)
 
 
-def require_columns(names: Iterable[str]) -> None:
-    """Refuse names that are no column of the results, each with the nearest that is."""
+def require_columns(names: Iterable[str], where: str = "") -> None:
+    """Refuse names that are no column of the results, each with the nearest that is; `where` begins the message."""
     faults = []
     for name in names:
         if name not in COLUMN_BY_NAME:
             hint = " or ".join(_nearest(name))
             hint = f"Did you mean {hint}?" if hint else "docs/columns.md lists them all."
-            faults.append(f"{name!r} is not a column of the results. {hint}")
+            faults.append(f"{where}{name!r} is not a column of the results. {hint}")
     if faults:
         raise BenchError("\n".join(faults))
 
@@ -90,9 +90,9 @@ def nothing_meets(
 ) -> BenchError:
     """Say that nothing meets all conditions, and which values each column that they name has."""
     columns = dict.fromkeys(parse_condition(text, option).column for text in texts)
-    there = "; ".join(f"{column} is {_few_values(values_of(column))}" for column in columns)
+    there = "; ".join(f"of {column}: {_few_values(values_of(column))}" for column in columns)
     conditions = " ".join(f"{option} {shlex.quote(text)}" for text in texts)
-    return BenchError(f"no {what} meets {conditions}. Of the {what}s there are, {there}.")
+    return BenchError(f"no {what} matches {conditions}. Values {there}.")
 
 
 def _few_values(values: Iterable[Any]) -> str:
@@ -103,7 +103,7 @@ def _few_values(values: Iterable[Any]) -> str:
     words = [str(value).lower() if isinstance(value, bool) else str(value) for value in known]
     words += ["null"] * (None in distinct)
     if len(words) > _MOST_VALUES and not isinstance(known[0], str):
-        return f"from {known[0]} to {known[-1]}"
+        return f"{known[0]} to {known[-1]}"
     return listed(words, _MOST_VALUES) or "null"
 
 

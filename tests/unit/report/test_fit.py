@@ -23,28 +23,32 @@ UNKNOWN = {"outside_torch_bytes": None}
 @pytest.mark.parametrize(
     ("changes", "fits", "words"),
     [
-        ([{}, {}], True, "900 B of 1000 B in use, 100 B spare"),
-        ([{}, {"peak_reserved_bytes": 880}], False, "980 B of 1000 B in use, 20 B spare: less than the 5 % asked for"),
+        ([{}, {}], True, "900 B of 1000 B in use, 100 B free"),
+        (
+            [{}, {"peak_reserved_bytes": 880}],
+            False,
+            "980 B of 1000 B in use, 20 B free, less than the 5 % headroom asked for",
+        ),
         (
             [{}, UNKNOWN],
             None,
-            "fit not judged: 900 B of 1000 B in use, 100 B spare, memory of other processes included",
+            "fit not judged: 900 B of 1000 B in use, 100 B free, other processes included",
         ),
         ([UNKNOWN], None, "fit not judged: 800 B of 1000 B reserved, memory outside torch not measured"),
         (
             [UNKNOWN | {"outside_torch_at_most_bytes": 150}],
             True,
-            "950 B of 1000 B in use, 50 B spare, memory of other processes included",
+            "950 B of 1000 B in use, 50 B free, other processes included",
         ),
         (
             [UNKNOWN | {"outside_torch_at_most_bytes": 190}],
             None,
-            "fit not judged: 990 B of 1000 B in use, 10 B spare, memory of other processes included",
+            "fit not judged: 990 B of 1000 B in use, 10 B free, other processes included",
         ),
         (
             [UNKNOWN | {"peak_reserved_bytes": 960}],
             False,
-            "960 B of 1000 B reserved, memory outside torch not measured: less than the 5 % asked for is free",
+            "960 B of 1000 B reserved, memory outside torch not measured: less than the 5 % headroom asked for is free",
         ),
         ([{"alloc_retries": 2}, {"alloc_retries": 1}], False, "3 allocations had to be retried: the memory was full"),
         ([{"peak_reserved_bytes": None}], None, "fit not judged: bytes in use or capacity unknown"),

@@ -95,7 +95,7 @@ def test_what_holds_no_results_is_named(tmp_path):
     """A wrong path says what was expected there."""
     with pytest.raises(BenchError, match="nowhere: no such file or folder"):
         select_table([tmp_path / "nowhere"])
-    with pytest.raises(BenchError, match=r"holds neither results\.parquet nor journal\.jsonl"):
+    with pytest.raises(BenchError, match=r"it has neither results\.parquet nor journal\.jsonl"):
         select_table([tmp_path])
     (tmp_path / "results.parquet").write_bytes(b"PAR1")
     with pytest.raises(StorageError, match=r"results\.parquet"):

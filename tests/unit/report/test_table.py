@@ -43,7 +43,7 @@ def test_no_line_is_wider_than_the_terminal(width):
 
 def test_what_had_no_room_is_said():
     """A column that a narrow terminal lost is named below the table."""
-    assert "no room for: train loss" in render(table(*quickstart_rows()), width=38)
+    assert "columns that did not fit: train loss" in render(table(*quickstart_rows()), width=38)
 
 
 def test_only_axes_that_vary_have_a_column():
