@@ -13,7 +13,7 @@ from bench.units import byte_unit
 
 _LOG_FROM = 20.0
 """Ratio of the largest to the smallest value from which an axis is logarithmic."""
-_SHORT_FROM = 100_000
+_SHORT_FROM = 10_000
 """Ticks of an axis that reaches this are shortened: 20k, 1.2M."""
 
 

@@ -51,14 +51,15 @@ def facts(rows: Sequence[Row]) -> str:
 
 def footnotes(rows: Sequence[Row], points: Sequence[Point]) -> list[str]:
     """Explain labels, rings and bars, and name what is not drawn."""
-    also = ", then what else differs" if any("," in point.label for point in points) else ""
+    also = ", then other differences" if any("," in point.label for point in points) else ""
     what = f"Labels: micro-batch \u00d7 accumulation steps{also}."
     of_it = " of its training problem" if len({point.problem for point in points}) > 1 else ""
-    notes = [f"{what} Ringed: nothing else{of_it} is faster in as little memory."]
+    notes = [f"{what} Ringed: on the Pareto frontier{of_it} (nothing is faster in as little memory)."]
     if any(point.fastest > point.slowest for point in points):
-        notes[0] += " Points: geometric mean of the rounds; bars: slowest to fastest."
+        notes[0] += " Points: geometric mean over rounds; bars: slowest to fastest."
     for outcome, names in absent_of(rows).items():
-        notes.append(f"Not drawn, {outcome} ({len(names)}): {listed(names, _MOST_ABSENT, '; ')}.")
+        whole = [name.replace(" ", "\u00a0") for name in names]
+        notes.append(f"Not drawn, {outcome} ({len(names)}): {listed(whole, _MOST_ABSENT, '; ')}.")
     return notes
 
 

@@ -35,13 +35,13 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     """
     found = energies(rows)
     if not found:
-        raise NothingToDraw("energy: no row has its energy: it needs a GPU whose counter can be read, and 5 s or more.")
+        raise NothingToDraw("energy: no row has it; it needs a GPU with a readable counter and 5 s of timed updates.")
     least, most = found[0], found[-1]
-    title = f"{least[0]} needs least energy: {1000 * least[2]:.3g} J per thousand valid tokens"
+    title = f"{least[0]} needs the least energy: {1000 * least[2]:.3g} J per thousand valid tokens"
     second = f"{most[0]} needs {most[2] / least[2]:.2g} times as much" if len(found) > 1 else ""
-    notes = ["Energy of all GPUs over the timed part, from their counters; host, fans and cooling are left out."]
+    notes = ["Energy of all GPUs over the timed part, from their counters, without host, fans and cooling."]
     if len(found) > _MOST_BARS:
-        notes.append(f"The {_MOST_BARS} least of {len(found)} are drawn.")
+        notes.append(f"The {_MOST_BARS} lowest of {len(found)} are drawn.")
         found = found[:_MOST_BARS]
     figure, (left, bottom, width, height) = framed(title, second, rows, notes)
     shift = min(0.3, 0.0088 * max(len(name) for name, _, _ in found))

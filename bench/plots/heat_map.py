@@ -67,7 +67,7 @@ def heat_map(rows: Sequence[Row]) -> HeatMap:
     """
     ones = [one for one in configurations_of(rows) if one.row.get("micro_batch_size") and _steps(one)]
     if not any(one.speed is not None for one in ones):
-        raise NothingToDraw("heat map: no row has a throughput.")
+        raise NothingToDraw("heat-map: no row has a throughput.")
     sizes = {(one.row.get("world_size"), one.row["micro_batch_size"], _steps(one)) for one in ones}
     is_by_cut = len(sizes) == len({size[:2] for size in sizes})
     groups: dict[tuple[str, str, str], list[Configuration]] = {}
@@ -98,21 +98,21 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     data = heat_map(rows)
     ok = [cell for cell in data.cells if cell.speed is not None and cell.panel in data.panels]
     best, worst = max(ok, key=lambda cell: cell.speed or 0.0), min(ok, key=lambda cell: cell.speed or 0.0)
-    title = f"Fastest cut: {_words(best, data)} with {format_rate(best.speed, 'valid tokens')}"
+    title = f"Fastest: {_words(best, data)} at {format_rate(best.speed, 'valid tokens')}"
     second = ""
     problems = len(problems_of([row for row in rows if row["outcome"] == "ok"]))
     if problems > 1:
-        title = f"{problems} training problems: no choice between them"
+        title = f"{problems} training problems: compare within each only"
     elif len(ok) > 1 and best.speed and worst.speed:
         times = f"{best.speed / worst.speed:.2g}"
         second = f"The slowest, {_words(worst, data)}, takes {times} times as long for the same tokens"
     memory = "" if data.is_by_cut and len(data.rows) > 6 else ", peak allocated memory of the worst rank"
-    steps = ", A accumulation steps" if data.is_by_cut else ""
-    notes = [f"Colour, and in a cell: valid tokens/s of all ranks{memory}{steps}. Empty: not measured."]
+    steps = ", A = accumulation steps" if data.is_by_cut else ""
+    notes = [f"In each cell: valid tokens/s of all ranks (the colour){memory}{steps}. Empty: not measured."]
     if data.left_out:
         notes.append(f"{data.left_out} slower rows or columns are not drawn.")
     if data.is_crowded:
-        notes.append("Of several configurations in one cell the fastest is shown.")
+        notes.append("Where several configurations share a cell, the fastest is shown.")
     figure, (left, bottom, width, height) = framed(title, second, rows, notes)
     low, high = float(worst.speed or 0.0), float(best.speed or 1.0)
     norm = Normalize(low if low < high else 0.0, high)

@@ -12,7 +12,7 @@ from bench.plots.style import INK, QUIET
 from bench.report.cut_apart import cut_apart
 from bench.report.points import Row, extra_axes, name_of
 from bench.sweep.names import cut
-from bench.units import byte_unit
+from bench.units import byte_unit, format_bytes
 
 # Okabe and Ito, in an order in which neighbours differ in lightness as well.
 _COLORS = {
@@ -28,7 +28,7 @@ _OF_THE_MICRO_BATCH = ("activations", "temporaries", "activations and temporarie
 _MOST_BARS, _LONGEST_NAME = 18, 34
 _WHAT_IS_WHAT = (
     "Activations: kept for the backward. Temporaries: the rest of the peak, such as gradients of activations, casts "
-    "and scratch. Beside each bar: its bytes, and the phase of the window in which the peak was."
+    "and scratch. Beside each bar: the peak and the phase in which it occurred."
 )
 
 
@@ -94,7 +94,7 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     """
     bars = breakdowns(rows)
     if not bars:
-        raise NothingToDraw("memory breakdown: no row has a peak and the bytes of parameters, gradients and state.")
+        raise NothingToDraw("memory-breakdown: no row has a peak and the bytes of parameters, gradients and state.")
     most, least = (choose(bars, key=lambda bar: bar.share) for choose in (max, min))
     title = f"Activations and temporaries are {_share(most)} of the peak at {_whole(most.name)}"
     if len(bars) > 1:
@@ -102,8 +102,8 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     notes = [_WHAT_IS_WHAT]
     if any("activations and temporaries" in bar.parts for bar in bars):
         notes.append(
-            "Where activations and temporaries are one, the peak was not divided: all gradients are drawn, of which at "
-            "one accumulation step fewer may live at the peak."
+            "Where activations and temporaries are one part, the peak was not broken down: all gradients are drawn, "
+            "though at one accumulation step fewer may be alive at the peak."
         )
     if len(bars) > _MOST_BARS:
         notes.append(f"The {_MOST_BARS} largest of {len(bars)} are drawn.")
@@ -124,7 +124,7 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
         )
         starts = [start + width_ for start, width_ in zip(starts, widths, strict=True)]
     for place, bar, end in zip(places, bars, starts, strict=True):
-        words = f"{end:.3g}  {bar.phase}" if bar.phase else f"{end:.3g}"
+        words = f"{format_bytes(bar.total)}, {bar.phase}" if bar.phase else format_bytes(bar.total)
         axes.annotate(
             words, (end, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8.5, color=INK
         )
@@ -132,7 +132,7 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
     axes.spines["left"].set_color(QUIET)
-    axes.set_xlim(0, max(starts) * 1.17)
+    axes.set_xlim(0, max(starts) * 1.26)
     axes.set_ylim(-0.7, max(len(bars) - 0.3, 2.3))
     axes.set_xlabel(f"peak memory allocated in tensors, worst rank [{unit}]", labelpad=6)
     axes.legend(

@@ -32,15 +32,15 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     if not points:
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in group_by_outcome(rows).items()) or "none"
         raise NothingToDraw(
-            f"nothing to draw: no row has outcome ok, a throughput and a peak memory (rows: {outcomes}). "
+            f"memory-throughput: no row is ok and has a throughput and a peak memory (rows: {outcomes}). "
             f"`bench show` lists the reasons."
         )
     frontiers = [_frontier([one for one in points if one.problem == number]) for number in _problems(points)]
     frontier = [point for one in frontiers for point in one]
     title, second = finding(frontier, len(points)), second_finding(frontier)
     if len(frontiers) > 1:
-        title = f"{len(frontiers)} training problems: no choice between them"
-        second = "A frontier for each: what trains something else is no alternative, however fast"
+        title = f"{len(frontiers)} training problems: compare within each only"
+        second = "One frontier for each: points of different problems train different things"
     figure, room = framed(title, second, rows, footnotes(rows, points))
     axes = figure.add_axes(room)
     size = set_axes(axes, points, rows)

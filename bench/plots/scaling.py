@@ -11,11 +11,12 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from bench.decide.scaling import Exposed, ScalingCurve, ScalingPoint, exposed_communication, scaling_curves
 from bench.plots.axes import rate_tick
 from bench.plots.figure import NothingToDraw, framed
-from bench.plots.style import INK, MODE_COLORS, MODE_MARKERS, OTHER_COLOR, OTHER_MARKER, QUIET
+from bench.plots.style import COLORS, INK, MODE_COLORS, MODE_MARKERS, OTHER_COLOR, OTHER_MARKER, QUIET
 from bench.report.points import Row, extra_axes, name_of
 from bench.units import format_rate, format_seconds
 
 _MOST_CURVES, _MOST_BARS = 6, 12
+_MARKERS = ("o", "s", "^", "D", "v", "P")
 _CURVES_SHARE = 0.48
 """Share of the width that the curves take where bars stand beside them."""
 _NAME_WIDTH = 0.0078
@@ -32,19 +33,19 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     exposed = sorted(exposed_communication(rows), key=lambda one: -one.share)
     if not curves and not exposed:
         raise NothingToDraw(
-            "scaling: no global batch was measured with two world sizes, and none with gradient_sync last and every."
+            "scaling: no global batch was measured at two world sizes, or with gradient_sync both last and every."
         )
     notes = []
     if curves:
         notes.append(
-            "Strong scaling: the same update on more ranks, each with its fastest cut. Percent: speed per rank against "
-            "the fewest ranks."
+            "Strong scaling: the same global batch on more ranks, the fastest configuration of each. Percent: speed "
+            "per rank relative to the fewest ranks."
         )
     if len(curves) > _MOST_CURVES:
         notes.append(f"{len(curves) - _MOST_CURVES} slower curves are not drawn.")
     if exposed:
         notes.append(
-            "Exposed communication: what one exchange adds to an update, (update with sync every - sync last) / "
+            "Exposed communication: what one gradient exchange adds to an update, (sync every - sync last) / "
             "(accumulation\u00a0steps\u00a0-\u00a01)."
         )
     figure, room = framed(_title(curves, exposed), _second(exposed), rows, notes)
@@ -65,7 +66,7 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
 def _title(curves: Sequence[ScalingCurve], exposed: Sequence[Exposed]) -> str:
     if not curves:
         worst = exposed[0]
-        return f"Exchanging gradients once adds {100 * worst.share:.0f}\u00a0% to an update at worst"
+        return f"One gradient exchange adds at most {100 * worst.share:.0f}\u00a0% to an update"
     first, last = curves[0].points[0], curves[0].points[-1]
     gain = last.valid_tokens_per_s / first.valid_tokens_per_s
     sizes = {curve.points[0].configuration.row.get("global_batch_size") for curve in curves}
@@ -82,16 +83,14 @@ def _second(exposed: Sequence[Exposed]) -> str:
         return ""
     worst = known[0]
     return (
-        f"One exchange adds {format_seconds(worst.sync_s)} at worst, {100 * worst.share:.0f}\u00a0% of the update; "
-        f"from about {worst.steps_to_hide} accumulation steps of that length on it is below 5\u00a0%"
+        f"One gradient exchange adds at most {format_seconds(worst.sync_s)}, {100 * worst.share:.0f}\u00a0% of the "
+        f"update; below 5\u00a0% from about {worst.steps_to_hide} such accumulation steps on"
     )
 
 
 def _draw_curves(axes: Axes, curves: Sequence[ScalingCurve]) -> None:
     ranks = sorted({point.world_size for curve in curves for point in curve.points})
-    for curve in curves:
-        mode = str(curve.points[0].configuration.row.get("amp_mode"))
-        color = MODE_COLORS.get(mode, OTHER_COLOR)
+    for curve, (color, marker) in zip(curves, _looks(curves), strict=True):
         across = [point.world_size for point in curve.points]
         speeds = [point.valid_tokens_per_s for point in curve.points]
         ideal = [speeds[0] * rank / across[0] for rank in across]
@@ -101,7 +100,7 @@ def _draw_curves(axes: Axes, curves: Sequence[ScalingCurve]) -> None:
             speeds,
             color=color,
             linewidth=1.6,
-            marker=MODE_MARKERS.get(mode, OTHER_MARKER),
+            marker=marker,
             markersize=7.5,
             markeredgecolor="white",
             zorder=4,
@@ -119,7 +118,15 @@ def _draw_curves(axes: Axes, curves: Sequence[ScalingCurve]) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: rate_tick(value)))
     axes.set_xlabel("ranks", labelpad=6)
     axes.set_ylabel("valid tokens, all ranks [tokens/s]", labelpad=6)
-    axes.legend(loc="upper left")
+    axes.legend(loc="best")
+
+
+def _looks(curves: Sequence[ScalingCurve]) -> list[tuple[str, str]]:
+    """Give colour and marker of each curve: those of its AMP mode, or of its place where several share a mode."""
+    modes = [str(curve.points[0].configuration.row.get("amp_mode")) for curve in curves]
+    if len(set(modes)) < len(modes):
+        return list(zip(COLORS, _MARKERS, strict=True))[: len(curves)]
+    return [(MODE_COLORS.get(mode, OTHER_COLOR), MODE_MARKERS.get(mode, OTHER_MARKER)) for mode in modes]
 
 
 def _write_last(axes: Axes, points: Sequence[ScalingPoint]) -> None:
@@ -156,7 +163,7 @@ def _draw_exposed(axes: Axes, exposed: Sequence[Exposed], names: Sequence[str]) 
     colors = [MODE_COLORS.get(str(one.row.get("amp_mode")), OTHER_COLOR) for one in exposed]
     axes.barh(list(places), shares, color=colors, height=0.5, zorder=3)
     for place, one, share in zip(places, exposed, shares, strict=True):
-        text = format_seconds(one.sync_s) if one.sync_s > 0 else "not above the noise"
+        text = format_seconds(one.sync_s) if one.sync_s > 0 else "within noise"
         axes.annotate(
             text, (max(share, 0), place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8.5
         )
@@ -167,4 +174,4 @@ def _draw_exposed(axes: Axes, exposed: Sequence[Exposed], names: Sequence[str]) 
     low, high = min([0.0, *shares]), max([1.0, *shares])
     axes.set_xlim(low * 1.15, high * 1.3)
     axes.set_ylim(-0.6, max(len(exposed) - 0.4, 3.6))
-    axes.set_xlabel("exposed [% of update]", labelpad=6)
+    axes.set_xlabel("exposed communication [% of an update]", labelpad=6)

@@ -8,6 +8,8 @@ from typing import Any
 MODE_COLORS = {"fp32": "#0072B2", "tf32": "#E69F00", "bf16": "#009E73", "fp16": "#CC79A7"}
 MODE_MARKERS = {"fp32": "o", "tf32": "s", "bf16": "^", "fp16": "D"}
 OTHER_COLOR, OTHER_MARKER = "#56B4E9", "v"
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+"""Colours of lines that are not AMP modes."""
 
 WALL = "#D55E00"
 INK, QUIET, FAINT = "#1f2328", "#59636e", "#d1d9e0"

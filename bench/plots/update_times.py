@@ -12,14 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from bench.plots.figure import NothingToDraw, framed
-from bench.plots.style import QUIET
+from bench.plots.style import COLORS, QUIET
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.cut_apart import cut_apart
 from bench.report.points import Row
 from bench.units import format_seconds
 
-_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-_MOST = len(_COLORS)
+_MOST = len(COLORS)
 _LEGEND_COLUMNS = 3
 _LEGEND_WIDTH, _LONGEST_NAME = 111, 90
 """Characters in a line of the legend, handles and gaps included, and in one name."""
@@ -72,13 +71,11 @@ def draw(rows: Sequence[Row], updates: Sequence[Row]) -> Figure:
     """
     traces = traces_of(rows, updates)
     if not traces:
-        raise NothingToDraw("update times: no update of a launch that is ok was timed, or updates.parquet is missing.")
+        raise NothingToDraw("update-times: no ok launch has the times of its updates, or updates.parquet is missing.")
     ones = {id(trace.configuration): trace.configuration for trace in traces}
     fastest = sorted(ones.values(), key=lambda one: -(one.speed or 0.0))[:_MOST]
     best = fastest[0]
-    notes = [
-        "One line per launch (round). Strong: the timed part; pale: updates outside the timed part, before or after."
-    ]
+    notes = ["One line per launch (round). Strong: the timed part; pale: updates before or after it."]
     if len(ones) > _MOST:
         notes.append(f"The {_MOST} fastest of {len(ones)} configurations are drawn.")
     figure, (left, bottom, width, height) = framed(_title(best, traces), _second(best, traces), rows, notes)
@@ -87,7 +84,7 @@ def draw(rows: Sequence[Row], updates: Sequence[Row]) -> Figure:
     legend_rows = -(-len(fastest) // columns)
     axes = figure.add_axes((left + 0.02, bottom, width - 0.02, height - 0.033 * (legend_rows - 1)))
     values: list[float] = []
-    for one, color in zip(fastest, _COLORS, strict=False):
+    for one, color in zip(fastest, COLORS, strict=False):
         for number, trace in enumerate(trace for trace in traces if trace.configuration is one):
             values += trace.seconds
             axes.plot(trace.updates, trace.seconds, color=color, linewidth=0.9, alpha=0.3, zorder=2)
@@ -114,8 +111,8 @@ def draw(rows: Sequence[Row], updates: Sequence[Row]) -> Figure:
         axes.set_ylim(0, max(values) * 1.08)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds_tick(value)))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("update, from 0 at the initial weights", labelpad=6)
-    axes.set_ylabel("duration of an update, slowest rank", labelpad=6)
+    axes.set_xlabel("number of the update (0 starts from the initial weights)", labelpad=6)
+    axes.set_ylabel("time of one update, slowest rank", labelpad=6)
     legend = axes.legend(
         loc="lower left", bbox_to_anchor=(-0.012, 1.0), ncols=columns, columnspacing=1.6, borderaxespad=0.2
     )
@@ -147,11 +144,13 @@ def _timed(one: Configuration, traces: Sequence[Trace]) -> list[float]:
 def _title(one: Configuration, traces: Sequence[Trace]) -> str:
     timed = sorted(_timed(one, traces))
     if len(timed) < 2:
-        return f"{one.name}: durations of its updates"
+        return f"{one.name}: times of its updates"
     low, high = timed[int(0.05 * (len(timed) - 1))], timed[math.ceil(0.95 * (len(timed) - 1))]
     name = one.name.replace(" ", "\u00a0")
     between = f"{format_seconds(low)} and {format_seconds(high)}".replace(" ", "\u00a0")
-    return f"{name}: updates take {format_seconds(statistics.median(timed))}, nine of ten between {between}"
+    return (
+        f"{name}: updates take {format_seconds(statistics.median(timed))} (median), 90\u00a0% of them between {between}"
+    )
 
 
 def _second(one: Configuration, traces: Sequence[Trace]) -> str:
@@ -160,4 +159,4 @@ def _second(one: Configuration, traces: Sequence[Trace]) -> str:
     if not firsts or not timed:
         return ""
     ratio = statistics.median(firsts) / statistics.median(timed)
-    return f"Its first update takes {ratio:.2g} times as long, which is why it is not counted" if ratio > 1.2 else ""
+    return f"Its first update takes {ratio:.2g} times as long, so it is not counted" if ratio > 1.2 else ""

@@ -144,7 +144,7 @@ def test_no_shape_of_the_data_breaks_a_figure(kind, case, tmp_path):
         paths, _ = draw_plots(table_of_rows(numbered(rows), schema()), [], tmp_path, [kind])
     except BenchError as nothing:
         why_nothing = str(nothing)
-    assert paths or why_nothing.startswith(f"{kind.replace('-', ' ')}: no ")
+    assert paths or why_nothing.startswith(f"{kind}: no ")
     assert paths or kind not in ("memory-throughput", "heat-map", "memory-breakdown")
     assert all(path.stat().st_size > 1000 for path in paths)
 
@@ -197,8 +197,8 @@ def test_a_cell_of_several_configurations_says_so_and_problems_are_no_choice():
     assert heat_map(rows).is_crowded
     assert not heat_map(rows[:1]).is_crowded
     texts = " ".join(text.get_text() for text in draw_heat_map(rows).texts)
-    assert "Of several configurations in one cell" in texts
-    assert "2 training problems in one figure (lr): not alternatives" in texts
-    assert "2 training problems: no choice between them" in texts
+    assert "several configurations share a cell, the fastest" in texts
+    assert "2 training problems in one figure, which differ in lr: compare within each only" in texts
+    assert "2 training problems: compare within each only" in texts
     assert "Fastest" not in texts
     assert "training problems" not in " ".join(text.get_text() for text in draw_heat_map(rows[:1]).texts)

@@ -62,7 +62,7 @@ def test_it_draws_what_there_is(case, tmp_path):
 @pytest.mark.parametrize("rows", [[], [failed_row(), failed_row("hang")], [ok_row(peak_allocated_bytes=None)]])
 def test_nothing_to_draw_is_said_and_nothing_is_written(rows, tmp_path):
     """All failed, or no memory column: a sentence, not a zero-size array or an empty figure."""
-    with pytest.raises(BenchError, match="nothing to draw"):
+    with pytest.raises(BenchError, match="memory-throughput: no row is ok"):
         draw(rows, tmp_path / "plots")
     assert list(tmp_path.iterdir()) == []
 
@@ -88,7 +88,9 @@ def test_the_title_states_the_finding():
 def test_what_is_not_drawn_is_listed():
     """Trials that ran out of memory are part of the answer."""
     rows = [ok_row(), *(failed_row("oom", micro_batch_size=n) for n in range(6))]
-    assert "Not drawn, oom (6): fp32 0 \u00d7 8; fp32 1 \u00d7 8;" in footnotes(rows, points_of(rows))[1]
+    assert "Not drawn, oom (6): fp32 0 \u00d7 8; fp32 1 \u00d7 8;" in footnotes(rows, points_of(rows))[1].replace(
+        "\u00a0", " "
+    )
     assert footnotes(rows, points_of(rows))[1].endswith("and 2 more.")
 
 
