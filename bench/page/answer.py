@@ -27,9 +27,10 @@ def answer(result: Recommendation | None, no_answer: str, by_problem: Sequence[s
         by_problem: Where the results hold several training problems, a line of each and a note.
         launches: All of them.
     """
-    facts = " · ".join(facts_of(launches)) or f"{len(launches)} launches, none of them ok"
+    facts = " · ".join(facts_of(launches)) or f"{len(launches)} launches, none ok"
     if result is None and by_problem:
         *lines, note = by_problem
+        note = note[0].upper() + note[1:]
         each = "".join(f"<li>{safe(line)}</li>" for line in lines)
         return f"<p class=quiet>{safe(facts)}</p><h1>Several training problems</h1><ul>{each}</ul><p>{safe(note)}</p>"
     if result is None:
@@ -48,13 +49,13 @@ def answer(result: Recommendation | None, no_answer: str, by_problem: Sequence[s
     row = choice.row
     name = (
         f"Run {row.get('amp_mode')} with micro-batch {row.get('micro_batch_size')} \u00d7 "
-        f"{row.get('accumulation_steps')} accumulation steps on {counted(row.get('world_size'), 'rank')}"
+        f"{counted(row.get('accumulation_steps'), 'accumulation step')} on {counted(row.get('world_size'), 'rank')}"
     )
     boxes = [
         (format_rate(projection.valid_tokens_per_s, "valid tokens"), f"all ranks; {sure}"),
         (format_bytes(choice.peak_bytes), "peak allocated in tensors, worst rank"),
         (hours_text(projection.hours), f"per {tokens_text(projection.run_tokens)} valid tokens; {hours_sure}"),
-        (str(row.get("proof") or "not run"), "proof that the update is that of the global batch"),
+        (str(row.get("proof") or "not run"), "accumulation proof: the update is the global batch's"),
     ]
     cells = "".join(f"<div class=fact><b>{safe(big)}</b><span>{safe(small)}</span></div>" for big, small in boxes)
     caveats = "".join(f"<li>{safe(caveat)}</li>" for caveat in result.caveats)
@@ -68,7 +69,7 @@ def _second(result: Recommendation) -> str:
     runner_up = result.runner_up
     if runner_up is None:
         return ""
-    role = {"tie": "Runner-up, a tie", "open": "Runner-up, not settled"}.get(runner_up.standing, "Runner-up")
+    role = {"tie": "Runner-up (tie)", "open": "Runner-up (not settled)"}.get(runner_up.standing, "Runner-up")
     ties = [other.configuration.name for other in result.standing("tie") if other is not runner_up]
-    tied = f" Also as fast, with no less memory: {listed(ties, 4)}." if ties else ""
+    tied = f" Further ties, none with less memory: {listed(ties, 4)}." if ties else ""
     return f"<p>{role}: <b>{safe(runner_up.configuration.name)}</b>, {safe(runner_up.why)}.{safe(tied)}</p>"

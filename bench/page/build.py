@@ -54,7 +54,7 @@ def build_page(table: pa.Table, question: Question | None = None, interactive: b
     """
     launches = launches_of(table)
     if not launches:
-        raise BenchError("nothing to report: no row meets the conditions.")
+        raise BenchError("nothing to report: no row matches the conditions.")
     configurations = configurations_of(launches)
     question = question or Question()
     result, no_answer = _answer(launches, question)

@@ -72,7 +72,7 @@ def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
             "memory": point.memory_bytes / size,
             "speed": point.speed,
             "problem": point.problem,
-            "frontier": "on the Pareto frontier" if point.id in on_frontier else "another is better at both",
+            "frontier": "on the Pareto frontier" if point.id in on_frontier else "below it: another is better at both",
         }
         for point in points
     ]
@@ -126,7 +126,7 @@ def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
                 alt.Tooltip("name:N", title="configuration"),
                 alt.Tooltip("speed:Q", title="valid tokens/s", format=",.4~g"),
                 alt.Tooltip("memory:Q", title=f"peak memory [{unit}]", format=",.4~g"),
-                alt.Tooltip("frontier:N", title="it is"),
+                alt.Tooltip("frontier:N", title="status"),
             ],
         )
         .add_params(selected, by_mode)

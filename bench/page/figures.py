@@ -25,17 +25,17 @@ def chart(table: pa.Table, is_interactive: bool, has_points: bool) -> str:
     if is_interactive:
         return (
             head + '<div id="chart" role="img" aria-label="Scatter of memory against throughput"></div>'
-            "<p class=quiet>Line: the Pareto frontier, one for each training problem; nothing else of it is faster in "
-            "as little memory. Hover for values, click a point for its details, click the legend to show one mode.</p>"
+            "<p class=quiet>Line: the Pareto frontier of each training problem, where nothing is faster in as little "
+            "memory. Hover for values, click a point for its details, click the legend to show one mode.</p>"
         )
     figures = _svg_figures(table, ("memory-throughput",))
-    return head + "".join(figures) + "<p class=quiet>Installed with the extra [report], this chart is interactive.</p>"
+    return head + "".join(figures) + "<p class=quiet>Install the extra [report] to make this chart interactive.</p>"
 
 
 def more_figures(table: pa.Table) -> str:
     """Draw the figures that have something to show."""
     if len(table) > MOST_LAUNCHES_DRAWN:
-        return f"<p class=quiet>Further figures are left out: {len(table):,} launches are more than they can show.</p>"
+        return f"<p class=quiet>No further figures: {len(table):,} launches are too many for them.</p>"
     figures = _svg_figures(table, _FIGURES)
     return "<h2>More figures</h2>" + "".join(figures) if figures else ""
 

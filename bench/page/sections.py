@@ -50,12 +50,12 @@ def laws(launches: Sequence[Row]) -> str:
     for law in found[:_MOST_LAWS]:
         steps = ", ".join(map(str, law.steps))
         name = name_with(law.row, extra, accumulation_steps="A")
-        fails = f" <b>Fails:</b> {safe('; '.join(law.failures))}." if law.failures else ""
+        fails = f" <b>Does not hold:</b> {safe('; '.join(law.failures))}." if law.failures else ""
         lines.append(f"<li>{safe(name)}, measured at A = {steps}: {safe(law.sentence())}.{fails}</li>")
     more = f"<li>and {len(found) - _MOST_LAWS} more</li>" if len(found) > _MOST_LAWS else ""
     return (
-        "<h2>Other accumulation counts: predicted, not measured</h2><p class=quiet>An update takes a fixed part and "
-        f"one part per micro-step; A: accumulation steps.</p><ul>{''.join(lines)}{more}</ul>"
+        "<h2>Other accumulation counts: predicted, not measured</h2><p class=quiet>Update time = fixed part + A x "
+        f"time per micro-step; A: accumulation steps.</p><ul>{''.join(lines)}{more}</ul>"
     )
 
 
@@ -65,8 +65,8 @@ def reproduce(result: Recommendation | None) -> str:
         return ""
     sweep = "\n".join(sweep_file_lines(result.choice.row))
     torchrun = "\n".join(torchrun_lines(result.choice.row))
-    first = f"<p>As a sweep file</p><pre>{safe(sweep)}</pre>"
-    return f"<h2>Run it</h2>{first}<p>In your own script</p><pre>{safe(torchrun)}</pre>"
+    first = f"<p>Sweep file to measure it again</p><pre>{safe(sweep)}</pre>"
+    return f"<h2>Run it</h2>{first}<p>In your own training script</p><pre>{safe(torchrun)}</pre>"
 
 
 def machine(table: pa.Table) -> str:
@@ -79,6 +79,6 @@ def machine(table: pa.Table) -> str:
             items.append(f"<div><dt>{name.replace('_', ' ')}</dt><dd>{shown}</dd></div>")
     return (
         f'<h2>Machine and versions</h2><section id="machine"><dl>{"".join(items)}</dl></section>'
-        "<p class=quiet>Valid tokens: targets that count for the loss; padding is left out. Speeds: all ranks, whole "
+        "<p class=quiet>Valid tokens: targets that count in the loss, without padding. Speeds: all ranks, whole "
         "updates, slowest rank, geometric mean over rounds. Bytes: 1 GiB = 1024<sup>3</sup>. Made by bench.</p>"
     )

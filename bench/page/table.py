@@ -27,22 +27,22 @@ def table(rows: Sequence[PageRow], shown: Sequence[PageRow], entries: Sequence[d
         for key, words, kind in _COLUMNS
     )
     standings = list(dict.fromkeys((one["standing"], one["standing"]) for one in entries))
-    labels = {"open": "not settled", "out": "out: failed, unlike or refused"}
+    labels = {"open": "not settled", "out": "out: failed, not comparable or refused"}
     options = "".join(f'<option value="{key}">{safe(labels.get(key, key))}</option>' for key, _ in standings)
     summary = ""
     if len(shown) < len(rows):
         summary = (
-            f"<p class=caveats>Summarised: {len(shown):,} of {len(rows):,} configurations, the best ones and one of "
+            f"<p class=caveats>Summarised: {len(shown):,} of {len(rows):,} configurations: the best, and one for "
             f"each reason for failing. <code>bench show</code> lists them all.</p>"
         )
     return (
         f"<h2>All configurations</h2>{summary}"
         '<div class=controls><input id="filter" type="search" placeholder="Filter, such as bf16 2 ranks" '
-        'aria-label="Filter the table"><select id="standing" aria-label="Standing"><option value="">every standing'
+        'aria-label="Filter the table"><select id="standing" aria-label="Standing"><option value="">all standings'
         f'</option>{options}</select><span id="count" class=quiet aria-live="polite"></span></div>'
         f'<div class=scroll><table id="configurations"><thead><tr>{heads}</tr></thead><tbody></tbody></table></div>'
-        "<p class=quiet>Click a row for all that was recorded of it. Standing: tie, as fast as far as the rounds "
-        "can tell; not settled, may be as fast; slower, by more than chance explains, or by more than 10 % where there "
-        "is only one round.</p>"
+        "<p class=quiet>Click a row for everything recorded about it. Standing: tie = as fast as the choice, within "
+        "noise; not settled = may be as fast; slower = by more than noise, or by more than 10 % with only one "
+        "round.</p>"
         '<section id="details" aria-live="polite" hidden></section>'
     )
