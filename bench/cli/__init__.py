@@ -33,10 +33,10 @@ Exit codes:
   0  done; out of memory, pruned and skipped are results
   1  some trials of the folder failed, or a check failed
   2  usage or bad input
-  3  another sweep holds the folder
+  3  another sweep is using the folder
   4  results cannot be written or read
   5  the machine lacks what was asked for, such as a GPU
-  129, 130, 143  interrupted by SIGHUP, Ctrl-C, SIGTERM; everything finished is kept
+  129, 130, 143  interrupted by SIGHUP, Ctrl-C, SIGTERM; finished launches are kept
 """
 
 

@@ -14,12 +14,12 @@ _Line = tuple[str, dict[str, Any] | None, Callable[[float | None], str], Callabl
 
 def ceilings_text(report: dict[str, Any], width: int) -> Iterator[str]:
     """Write the ceilings that are kept for the devices of a report, or were just measured."""
-    yield "What it reaches at best"
+    yield "Measured ceilings"
     problems: list[str] = report["ceilings_problems"]
     for problem in problems:
         yield from hang("  ", problem, width, 4)
     if not report["ceilings"] and not problems:
-        yield from hang("  ", "not measured yet: bench env --calibrate", width, 4)
+        yield from hang("  ", "none yet: bench env --calibrate measures them", width, 4)
     for document in report["ceilings"]:
         yield from _device(document, width)
 
@@ -36,7 +36,7 @@ def _device(document: dict[str, Any], width: int) -> Iterator[str]:
         rows.append(("host to device", document["host_to_device"], _bytes_per_s, _buffer))
     for name, found, rate, size in rows:
         if found is None:
-            yield from hang("    ", f"{name:<14}  not measured: no memory for it", width, 6)
+            yield from hang("    ", f"{name:<14}  not measured: not enough memory", width, 6)
         else:
             spread = f"spread {100 * found['spread']:.0f} %"
             line = f"{name:<14}  {rate(found['per_s']):>12}  {spread:<13}  {size(found['size'])}"
@@ -46,7 +46,7 @@ def _device(document: dict[str, Any], width: int) -> Iterator[str]:
         yield from hang(
             "  ",
             f"warning: a spread above {100 * BUSY_SPREAD:.0f} % ({', '.join(disturbed)}) means that the machine was "
-            "busy. Rows do not use such a ceiling: measure again when nothing else runs.",
+            "busy. Such a ceiling is not used: measure again when nothing else runs.",
             width,
             4,
         )

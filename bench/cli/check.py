@@ -27,8 +27,8 @@ _COLORS = {"PASS": "green", "FAIL": "red", "NOT PROVEN": "yellow", "NOT APPLICAB
 @click.option(
     "--step",
     metavar="MODULE:FUNCTION",
-    help="Prove this training step instead of the loop of bench: step(model, optimizer, micro_batches), found from the "
-    "current folder; docs/check.md has the protocol.",
+    help="Prove this training step instead of bench's own loop: step(model, optimizer, micro_batches), imported from "
+    "the current folder; docs/check.md has the protocol.",
 )
 @click.option(
     "--model",
@@ -38,8 +38,8 @@ _COLORS = {"PASS": "green", "FAIL": "red", "NOT PROVEN": "yellow", "NOT APPLICAB
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
-    help="Prove the configured precision on this device instead of the one in the sweep file. float64 and two ranks "
-    "always run on the CPU.",
+    help="Check the configured precision on this device instead of the one in the sweep file. Checks in float64 and "
+    "with two ranks always run on the CPU.",
 )
 @click.option(
     "--format",
@@ -54,7 +54,7 @@ _COLORS = {"PASS": "green", "FAIL": "red", "NOT PROVEN": "yellow", "NOT APPLICAB
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Longest a configuration may take; what is left then is NOT PROVEN.",
+    help="Time limit for each configuration; what is left then is NOT PROVEN.",
 )
 @click.pass_context
 def check(
@@ -66,12 +66,12 @@ def check(
     format: str,
     time_limit_s: float,
 ) -> None:
-    """Prove that accumulated updates are those of one concatenated batch.
+    """Prove that accumulated updates equal those of one concatenated batch.
 
-    Takes each distinct configuration of SWEEP, whatever its micro-batch sizes, trains a small copy of its model on at
-    most 7 sequences in float64, holds every update against one concatenated batch, and writes a checklist: PASS, FAIL,
-    NOT PROVEN or NOT APPLICABLE, with the figure behind it. Ends with exit code 1 if a line failed. Without SWEEP it
-    proves your own training step (--step) or the loop of bench on your own model (--model).
+    For each configuration of SWEEP (those that differ only in micro-batch size count once), trains a small copy of its
+    model on at most 7 sequences in float64, compares every update with that of one concatenated batch, and prints a
+    checklist: PASS, FAIL, NOT PROVEN or NOT APPLICABLE, with the number behind each. Exits with 1 if a line failed.
+    Without SWEEP it proves your own training step (--step) or bench's loop on your own model (--model).
 
     \b
     Example:
@@ -127,7 +127,7 @@ def _requests(
         )
         return
     if step is not None or model is not None:
-        raise BenchError("SWEEP together with --step or --model: a sweep has models of its own. Leave one out.")
+        raise BenchError("SWEEP does not go with --step or --model, as a sweep names its own models. Leave one out.")
     from bench.cli.load import load_for_device
     from bench.sweep.expand import expand
     from bench.sweep.trial import Search, Skipped
@@ -145,7 +145,7 @@ def _requests(
             yield request
     if not seen:
         reasons = {point.reason for point in points if isinstance(point, Skipped)}
-        raise BenchError(f"Every trial of {sweep_file} is skipped here: {'; '.join(sorted(reasons))}")
+        raise BenchError(f"{sweep_file}: every trial is skipped on this machine: {'; '.join(sorted(reasons))}")
 
 
 def _row(request: ProofRequest, verdict: str, line: Line) -> dict[str, Any]:

@@ -76,12 +76,12 @@ def choose(choices: Sequence[Choice], texts: Sequence[str], source: Path) -> lis
         if one.trial_id in by_id:
             raise BenchError(
                 f"{by_id[one.trial_id]!r} and {text!r} are the same configuration, {one.name} (trial {one.trial_id}): "
-                "there is nothing to compare. Name two different ones."
+                "nothing to compare. Name two different ones."
             )
         by_id[one.trial_id] = text
     if len(chosen) < 2:
         raise BenchError(
-            f"{len(chosen)} configuration cannot be compared: name a baseline and one candidate or more, as in\n"
+            f"{len(chosen)} configuration is too few: name a baseline and at least one candidate, as in\n"
             f"  bench compare {source} --run 'micro_batch_size == 4' 'micro_batch_size == 8'\n"
             f"{source} holds: {_listed(choices)}."
         )
@@ -91,11 +91,11 @@ def choose(choices: Sequence[Choice], texts: Sequence[str], source: Path) -> lis
 def _only_one(text: str, choices: Sequence[Choice], source: Path) -> Choice:
     found = _found(text, choices)
     if not found:
-        raise BenchError(f"{text!r} chooses no configuration of {source}. It holds: {_listed(choices)}.")
+        raise BenchError(f"{text!r} matches no configuration of {source}. It holds: {_listed(choices)}.")
     if len(found) > 1:
         raise BenchError(
-            f"{text!r} chooses {len(found)} configurations of {source}: {_listed(found)}. Add conditions with `and`, "
-            f"or use a trial id or a name: '{found[0].trial_id}' or '{found[0].name}'."
+            f"{text!r} matches {len(found)} configurations of {source}: {_listed(found)}. Add conditions with `and`, "
+            f"or give a trial id or a name: '{found[0].trial_id}' or '{found[0].name}'."
         )
     return found[0]
 
@@ -115,8 +115,8 @@ def _found(text: str, choices: Sequence[Choice]) -> list[Choice]:
     for condition in conditions:
         if COLUMN_BY_NAME[condition.column].rule != "config" and condition.column != "trial_id":
             raise BenchError(
-                f"--run {text!r}: {condition.column} is known only after a launch. Use a setting, such as amp_mode or "
-                "micro_batch_size."
+                f"--run {text!r}: {condition.column} is measured, so not known before a launch. Use a setting, such "
+                "as amp_mode or micro_batch_size."
             )
     return [one for one in choices if all(each.mask([one.columns[each.column]])[0] for each in conditions)]
 
@@ -142,7 +142,7 @@ def _of_results(source: Path, device: str | None) -> list[tuple[TrialConfig, Seq
             config = TrialConfig.model_validate(json.loads(text))
         except ValueError:  # pydantic's, and that of what is no JSON
             raise BenchError(
-                f"{source}: holds settings that this version of bench does not know, so it cannot run them. Name a "
+                f"{source}: holds settings that this version of bench does not know, so it cannot run them. Give a "
                 "sweep file instead."
             ) from None
         asked = config if device is None else config.model_copy(update={"device": device})

@@ -36,7 +36,7 @@ _ANY_REFERENCE = "\0"
     multiple=True,
     metavar="'COLUMN OP VALUE'",
     help="The configuration to compare with, such as 'trial_id == 0a1b2c3d4e5f'. May be repeated: exactly one "
-    "configuration must meet all.  [default: the first one of RESULTS]",
+    "configuration must match all.  [default: the first one of RESULTS]",
 )
 @where_option
 @format_option
@@ -44,42 +44,41 @@ _ANY_REFERENCE = "\0"
     "--fail-on",
     multiple=True,
     type=click.Choice(_FAIL_ON),
-    help="Exit 1 when a candidate is slower (or was run and has no speed), when a verdict is unclear, or when a loss "
-    "curve differs; exit 2 when a candidate had to be refused, a proof failed, or a loss curve could not be compared. "
-    "For CI; may be repeated.  [default: exit 0 whatever the verdicts]",
+    help="For CI: exit 1 when a candidate is slower (or ran without giving a speed), a verdict is unclear, or a loss "
+    "curve differs; exit 2 when that cannot be decided: a candidate was refused, a proof failed, or a loss curve could "
+    "not be compared. May be repeated.  [default: exit 0 whatever the verdicts]",
 )
-@click.option("--force", is_flag=True, help="Compare unlike machines, other work and unequal global batches as well.")
+@click.option("--force", is_flag=True, help="Compare different machines, workloads and global batches anyway.")
 @click.option(
     "--run",
     is_flag=True,
-    help="Launch anew. RESULTS is then one results folder or sweep file, followed by the configurations: the baseline, "
-    "then one candidate or more, each a trial id, a name as the tables show it, or conditions such as 'amp_mode == "
-    "bf16 and micro_batch_size == 8'; without any, all that it holds.",
+    help="Make new launches. RESULTS is then one results folder or sweep file, followed by the configurations: the "
+    "baseline, then one candidate or more, each a trial id, a name as in the tables, or conditions such as 'amp_mode "
+    "== bf16 and micro_batch_size == 8'. Without any, all that RESULTS holds.",
 )
 @click.option(
     "--blocks",
     type=click.IntRange(LEAST_BLOCKS, 1000),
-    help=f"With --run: blocks, each one launch of every configuration.  [default: {USUAL_BLOCKS}]",
+    help=f"With --run: number of blocks; each launches every configuration once.  [default: {USUAL_BLOCKS}]",
 )
 @click.option(
     "--preset",
     type=click.Choice(["quick", "normal", "strict"]),
     help="With --run: how long each launch measures.  [default: as RESULTS was measured]",
 )
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="With --run: where.  [default: as RESULTS was run]")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="With --run: device.  [default: as RESULTS was run]")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="With --run: results folder; one that holds a part of this comparison is gone on with.  [default: "
-    "results/compare-<utc>-<trials>]",
+    help="With --run: results folder; resumes a comparison already in it.  [default: results/compare-<utc>-<trials>]",
 )
 @click.option(
     "--reference",
     is_flag=False,
     flag_value=_ANY_REFERENCE,
     metavar="[NAME|PATH]",
-    help="Compare this machine with a reference: a shipped one by name, or a results folder of another machine. Stands "
-    "last when it has no value.  [default: the reference that shares the most configurations]",
+    help="Compare this machine with a reference: a shipped one by name, or a results folder of another machine. Must "
+    "come last when it has no value.  [default: the reference that shares the most configurations]",
 )
 @click.pass_context
 def compare(
@@ -99,12 +98,12 @@ def compare(
 
     RESULTS is one or more results folders or parquet files. Launches are paired by round; the ratio of valid tokens/s
     [all ranks] comes with its 95 % interval and a verdict: faster, slower, same, or unclear with the rounds that would
-    settle it. Peak memory is compared in bytes [worst rank]; runs of the same work must have the same loss curve.
-    Unlike machines, other work and unequal global batches are refused. docs/deciding.md explains the verdicts.
+    settle it. Peak memory is compared in bytes [worst rank]; configurations that train the same must have the same loss
+    curve. Different machines, workloads or global batches are refused. docs/deciding.md explains the verdicts.
 
-    With --run the launches are made now, side by side, each block in the order of the one before turned round (AB BA
-    AB ...), and kept in a results folder. With --reference the newest results of this machine are held against those of
-    a known one: is this machine slow?
+    With --run new launches are made side by side, in blocks of alternating order (AB BA AB ...), and kept in a results
+    folder. With --reference the newest results of this machine are compared with those of a known one: is this machine
+    slow?
 
     \b
     Example:
@@ -114,7 +113,7 @@ def compare(
     """
     _refuse_mixed(run, reference, baseline, where, of_run)
     if reference is not None and "loss" in fail_on:
-        raise click.UsageError("--fail-on loss has no meaning with --reference: loss curves are not compared there.")
+        raise click.UsageError("--fail-on loss does not go with --reference, which compares no loss curves.")
     if reference is not None:
         name = None if reference == _ANY_REFERENCE else reference
         paths = [Path(argument) for argument in arguments]
@@ -137,15 +136,15 @@ def compare(
         if not failed:
             raise BenchError(f"{fault}{_going_on(rows, results)}") from fault
         click.echo(
-            f"{failed} launches failed, so there is nothing to compare ({fault}): bench show {results[0]}", err=True
+            f"{failed} launches failed, so there is nothing to compare ({fault}). See bench show {results[0]}", err=True
         )
         ctx.exit(1)
     if comparison.is_forced:
-        click.echo("FORCED: what is unlike, or was throttled by its GPU, is compared. Read the notes.", err=True)
+        click.echo("FORCED: some of what is compared is not comparable. See the notes.", err=True)
     text = render_comparison(comparison, chosen_format(format), width=terminal_width(), color=terminal_color())
     click.echo(text, nl=False)
     if run:
-        click.echo(f"\nagain: bench compare {results[0]}", err=True)
+        click.echo(f"\nto print this again: bench compare {results[0]}", err=True)
     gate = _gate(comparison, fail_on)
     ctx.exit(1 if failed else gate)
 
@@ -155,7 +154,7 @@ def _going_on(rows: Sequence[Row], results: Sequence[Path]) -> str:
     file = results[0] / "sweep.yaml"
     if len(results) > 1 or not file.is_file() or "interrupted" not in {row["outcome"] for row in rows}:
         return ""
-    return f"\nIt was interrupted. Go on with: {shlex.join(['bench', 'sweep', str(file), '--out', str(results[0])])}"
+    return f"\nIt was interrupted. Resume with: {shlex.join(['bench', 'sweep', str(file), '--out', str(results[0])])}"
 
 
 def _refuse_mixed(
@@ -165,22 +164,24 @@ def _refuse_mixed(
     if given and not run:
         raise click.UsageError(f"{', '.join(given)} needs --run: stored results are compared as they are.")
     if run and reference is not None:
-        raise click.UsageError("--run and --reference exclude each other: run a sweep, then compare it.")
+        raise click.UsageError("--run does not go with --reference: run a sweep, then compare it.")
     if run and (baseline or where):
-        raise click.UsageError("--run takes its configurations as arguments, the baseline first, not by an option.")
+        raise click.UsageError(
+            "--run takes configurations as arguments, the baseline first: leave out --baseline and --where."
+        )
     if reference is not None and baseline:
-        raise click.UsageError("--reference has the other machine for a baseline; leave --baseline out.")
+        raise click.UsageError("--reference makes the other machine the baseline: leave out --baseline.")
 
 
 def _gate(comparison: Comparison, fail_on: tuple[str, ...]) -> int:
     """Say on stderr what fails the gate, and give the exit code."""
     refused = [one for one in comparison.candidates if one.is_refused]
     if fail_on and refused:
-        click.echo(f"--fail-on: {len(refused)} candidates were refused, so this decides nothing.", err=True)
+        click.echo(f"--fail-on: {len(refused)} candidates were refused, so this is undecided.", err=True)
         return 2
     if fail_on and (unproven := comparison.unproven):
         names = ", ".join(one.name for one in unproven)
-        click.echo(f"--fail-on: the accumulation proof of {names} failed, so this decides nothing.", err=True)
+        click.echo(f"--fail-on: the accumulation proof of {names} failed, so this is undecided.", err=True)
         return 2
     failures = []
     for one in comparison.candidates:
@@ -198,7 +199,7 @@ def _gate(comparison: Comparison, fail_on: tuple[str, ...]) -> int:
     unknown = [one for one in comparison.candidates if one.candidate.was_run and _has_no_loss_verdict(one)]
     for one in unknown:
         why = one.reason if one.loss is None else one.loss.note
-        click.echo(f"--fail-on loss: {one.candidate.name} was not compared ({why}), so this decides nothing.", err=True)
+        click.echo(f"--fail-on loss: {one.candidate.name} was not compared ({why}), so this is undecided.", err=True)
     return 2 if unknown else 0
 
 

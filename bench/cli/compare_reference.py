@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bench.decide.reference import ReferenceComparison
 
 _UNDECIDED = {
-    "other hardware": "the hardware is another model",
+    "other hardware": "the hardware is of another model",
     "other software": "torch, CUDA or the driver is another version",
     "other threads": "torch used another number of threads",
     "other method": "the results were measured by another version of the method",
@@ -47,7 +47,7 @@ def hold_against_reference(
     comparison = compare_with_reference(load_launches(paths, where), name, force)
     text = render_reference(comparison, chosen_format(format), width=terminal_width(), color=terminal_color())
     if comparison.is_forced:
-        click.echo("FORCED: results of unlike versions of the method are compared. Read the notes.", err=True)
+        click.echo("FORCED: results of different measurement versions are compared. See the notes.", err=True)
     click.echo(text, nl=False)
     return _gate(comparison, fail_on)
 
@@ -55,7 +55,7 @@ def hold_against_reference(
 def _gate(comparison: ReferenceComparison, fail_on: Sequence[str]) -> int:
     """Say on stderr what fails the gate, and give the exit code."""
     if fail_on and comparison.word in _UNDECIDED:
-        click.echo(f"--fail-on: {_UNDECIDED[comparison.word]}, so this decides nothing.", err=True)
+        click.echo(f"--fail-on: {_UNDECIDED[comparison.word]}, so this is undecided.", err=True)
         return 2
     failures = []
     if "slower" in fail_on:

@@ -75,7 +75,7 @@ def run_side_by_side(ctx: click.Context, source: Path, texts: Sequence[str], opt
         with SweepProgress(PatientConsole(stderr=True)) as progress:
             summary = run_sweep(sweep, folder, facts, progress, prove=True)
     except SweepInterrupted as interrupt:
-        click.echo(f"interrupted; what is finished is kept, {interrupt.left} launches are left. Go on with:", err=True)
+        click.echo(f"interrupted; finished launches are kept, {interrupt.left} are left. Resume with:", err=True)
         click.echo(f"  {shlex.join(_command(source, texts, options, folder))}", err=True)
         ctx.exit(128 + (interrupt.number or 15))
     return Ran(folder, chosen[0].trial_id, summary.failed)
@@ -100,7 +100,7 @@ def _measure(source: Path, options: RunOptions) -> MeasureSpec:
     folder = source if source.is_dir() else source.parent
     file = source if source.suffix in (".yaml", ".yml") else folder / "sweep.yaml"
     if not file.exists():
-        click.echo(f"there is no {file}, so how {source} was measured is not known: preset normal", err=True)
+        click.echo(f"no {file}, so how {source} was measured is unknown: using preset normal", err=True)
         return MeasureSpec.model_validate({"preset": "normal", **how})
     return load_sweep(file).spec.measure.model_copy(update=how)
 
@@ -140,7 +140,7 @@ def _refuse_unlike(chosen: Sequence[Choice]) -> None:
     unlike = [(one.name, reasons) for one in others if (reasons := why_not_comparable(base.columns, one.columns))]
     if unlike:
         lines = [f"  {name}: {'; '.join(reasons)}" for name, reasons in unlike]
-        head = f"not comparable with the baseline {base.name}, so nothing was run (--force runs them all the same):"
+        head = f"not comparable with the baseline {base.name}, so nothing was run (--force runs them anyway):"
         raise BenchError("\n".join([head, *lines]))
 
 
@@ -154,17 +154,17 @@ def _refuse_other_comparison(folder: Path, sweep: Sweep) -> None:
     if records and records[0].get("sweep") != sweep.name:
         raise BenchError(
             f"{folder} holds {records[0].get('sweep')}, not the comparison of these configurations in this order. Use "
-            "another folder (--out), or leave --out away."
+            "another --out, or leave it out."
         )
 
 
 def _say_what_runs(chosen: Sequence[Choice], blocks: int, folder: Path) -> None:
     base, *others = chosen
     head = f"baseline {base.name} against {listed([one.name for one in others], 4)}"
-    click.echo(f"{head}: {blocks} blocks, their order turned round each time, into {folder}", err=True)
+    click.echo(f"{head}: {blocks} blocks in alternating order, into {folder}", err=True)
     if blocks < USUAL_BLOCKS:
         click.echo(
-            f"note: with {blocks} blocks the exact sign-flip test cannot fall below p = {2 / 2**blocks:.3g}; with "
-            f"{USUAL_BLOCKS} or more it can reach 5 %",
+            f"note: with {blocks} blocks the sign-flip test cannot go below p = {2 / 2**blocks:.3g}; 5 % takes "
+            f"{USUAL_BLOCKS} or more",
             err=True,
         )

@@ -18,7 +18,7 @@ from bench.cli.options import hang
     type=click.Choice(["auto", "cpu", "cuda"]),
     default="auto",
     show_default=True,
-    help="Say what works for trials on this device; `cpu` says that a GPU in this machine is not meant.",
+    help="Say what works for trials on this device; `cpu` ignores this machine's GPU.",
 )
 @click.option(
     "--format",
@@ -31,25 +31,25 @@ from bench.cli.options import hang
 @click.option(
     "--calibrate",
     is_flag=True,
-    help="Measure what the device reaches at best, large matrix products and copies, and keep it for the rows of later "
-    "sweeps; under 10 s on a CPU, 30 s for each GPU.",
+    help="Measure the ceilings of the device with large matrix products and copies, and keep them for later sweeps; "
+    "under 10 s on a CPU, 30 s for each GPU.",
 )
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
-    help="CPU threads the ceilings are for; a rank of a sweep has all cores / world_size.  [default: all cores]",
+    help="With --calibrate: CPU threads to use; a rank of a sweep has all cores / world_size.  [default: all cores]",
 )
 @click.pass_context
 def env(ctx: click.Context, device: str, output_format: str, calibrate: bool, threads: int | None) -> None:
-    """Say what is here, what works and what does not.
+    """Show what this machine has, what works and what does not.
 
-    Looks at the processor, memory, torch, the driver, each GPU and who else is on it, and the folder of prepared
-    corpora. Runs no trial; where torch can use a GPU, each adds up two numbers. Exits with 5, and the cure, where a GPU
-    is here or asked for and torch cannot use it. Put its output into a bug report.
+    Looks at the processor, memory, torch, the driver, each GPU and what else uses it, and the folder of prepared
+    corpora. Runs no trial; each GPU that torch can use adds two numbers as a test. Where a GPU is here or asked for and
+    torch cannot use it, says what to do and exits with 5. Put its output into a bug report.
 
-    With --calibrate it measures the ceilings of the device, on a machine that should have nothing else to do, and keeps
-    them in the user's cache folder by device, torch version and threads. Rows measured there then say which share of
-    the matmul ceiling they reach.
+    With --calibrate it measures the ceilings of the device, the best speeds it reaches, and keeps them in the user's
+    cache folder by device, torch version and threads. Run it on an idle machine. Rows of later sweeps then give their
+    share of the matmul ceiling.
 
     \b
     Example:
@@ -104,7 +104,7 @@ def _facts(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "driver", _driver(report)
     if not report["gpus"]:
         files = ", ".join(report["device_files"])
-        yield "GPUs", f"none listed, but there is {files}" if files else "none"
+        yield "GPUs", f"none found, but {files} is there" if files else "none"
     for gpu in report["gpus"]:
         yield "GPU" if gpu["index"] is None else f"GPU {gpu['index']}", _gpu(gpu)
     if report["cuda_visible_devices"] is not None:
@@ -121,7 +121,7 @@ def _cpu(report: dict[str, Any]) -> str:
     if all_cores and all_cores != usable:
         cores += f" usable of {all_cores}"
     if limit is not None:
-        cores += f", limited to the time of {limit:g}"
+        cores += f", limited to {limit:g} cores' worth of time"
     return f"{report['cpu_model']}, {cores}"
 
 
@@ -137,7 +137,7 @@ def _torch(report: dict[str, Any]) -> str:
     if report["torch_version"] is None:
         return f"none: {report['torch_problem']}"
     if report["cuda_version"] is None:
-        return f"{report['torch_version']}, a build for the CPU alone"
+        return f"{report['torch_version']}, CPU-only build"
     text = f"{report['torch_version']}, built for CUDA {report['cuda_version']}"
     if report["cudnn_version"] is not None:
         text += f", cuDNN {report['cudnn_version']}"
@@ -146,7 +146,7 @@ def _torch(report: dict[str, Any]) -> str:
 
 def _driver(report: dict[str, Any]) -> str:
     if report["driver_version"] is None:
-        return report["nvml_problem"] or "of unknown version"
+        return report["nvml_problem"] or "unknown version"
     text = f"NVIDIA {report['driver_version']}"
     if report["driver_cuda_version"] is not None:
         text += f", for CUDA up to {report['driver_cuda_version']}"
@@ -156,11 +156,11 @@ def _driver(report: dict[str, Any]) -> str:
 def _gpu(gpu: dict[str, Any]) -> str:
     from bench.units import format_bytes
 
-    parts = [gpu["name"] or "name not told"]
+    parts = [gpu["name"] or "name unknown"]
     if gpu["total_bytes"] is None:
-        parts.append("memory not told")
+        parts.append("memory unknown")
     else:
-        used = "use not told" if gpu["used_bytes"] is None else f"{format_bytes(gpu['used_bytes'])} in use"
+        used = "use unknown" if gpu["used_bytes"] is None else f"{format_bytes(gpu['used_bytes'])} in use"
         parts.append(f"{format_bytes(gpu['total_bytes'])}, {used}")
     if gpu["sm_clock_mhz"] is not None:
         most = f" of {gpu['sm_clock_max_mhz']}" if gpu["sm_clock_max_mhz"] is not None else ""
@@ -168,9 +168,9 @@ def _gpu(gpu: dict[str, Any]) -> str:
     parts.append(_processes(gpu["processes"]))
     if gpu["mig_devices"]:
         slices = ", ".join(f"{mig['name'] or 'unnamed'} {mig['uuid'] or ''}".strip() for mig in gpu["mig_devices"])
-        parts.append(f"cut into {slices}")
+        parts.append(f"MIG slices {slices}")
     parts.append(_seen_by_torch(gpu))
-    parts.append(gpu["uuid"] or "UUID not told")
+    parts.append(gpu["uuid"] or "UUID unknown")
     return "; ".join(parts)
 
 
@@ -178,14 +178,14 @@ def _processes(processes: list[dict[str, Any]] | None) -> str:
     from bench.units import format_bytes, listed
 
     if processes is None:
-        return "other processes not told"
+        return "processes on it unknown"
     if not processes:
-        return "nobody computes on it"
+        return "no process on it"
     names = [
         f"{process['pid']}" + (f" ({format_bytes(process['used_bytes'])})" if process["used_bytes"] is not None else "")
         for process in processes
     ]
-    return f"in use by process {listed(names, 4)}, numbered as on the host"
+    return f"in use by process {listed(names, 4)} (host numbering)"
 
 
 def _seen_by_torch(gpu: dict[str, Any]) -> str:

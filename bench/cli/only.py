@@ -25,8 +25,8 @@ def trials_that_meet(conditions: Sequence[str]) -> Callable[[Trial], bool]:
     for condition in parsed:
         if COLUMN_BY_NAME[condition.column].rule != "config":
             raise BenchError(
-                f"--only: {condition.column} is known only after a launch. Use a setting, such as amp_mode or "
-                "micro_batch_size."
+                f"--only: {condition.column} is measured, so not known before a launch. Use a setting, such as "
+                "amp_mode or micro_batch_size."
             )
 
     def meets(trial: Trial) -> bool:

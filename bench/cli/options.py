@@ -33,9 +33,9 @@ def where_option(command: Command) -> Command:
         "--where",
         multiple=True,
         metavar="'COLUMN OP VALUE'",
-        help="Keep only rows that meet the condition, such as 'amp_mode == bf16' or 'peak_allocated_bytes < 4e9'. "
-        "OP is one of == != < <= > >=; the VALUE null stands for missing; values are in base units (bytes, seconds, "
-        "tokens). May be repeated: a row must meet all.  [default: all rows]",
+        help="Keep only rows that match, such as 'amp_mode == bf16' or 'peak_allocated_bytes < 4e9'. OP is one of "
+        "== != < <= > >=; VALUE is in base units (bytes, seconds, tokens), or null for missing. May be repeated: a "
+        "row must match all.  [default: all rows]",
     )(command)
 
 

@@ -53,14 +53,14 @@ PLANNED_COLUMNS = (
     "--gpus",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Plan for a machine with N usable GPUs that compute in bf16.  [default: look at this machine]",
+    help="Plan for a machine with N usable GPUs that compute in bf16.  [default: this machine]",
 )
 def plan(sweep_file: Path, format: str, device: str | None, gpus: int | None) -> None:
-    """List the trials of a sweep and run nothing.
+    """List the trials of a sweep without running any.
 
-    Expands SWEEP into its trials with their derived accumulation_steps [micro-batches per update and rank] and token
-    slots per update [tokens, padding included], names every skipped combination with its reason, and counts the
-    launches. With --format csv, markdown or json the plan goes to stdout and the summary to stderr.
+    Lists the trials of SWEEP with their derived accumulation_steps [micro-batches per update and rank] and token slots
+    per update [tokens, padding included], then every skipped combination with its reason, and the number of launches.
+    With --format csv, markdown or json the plan goes to stdout and the summary to stderr.
 
     \b
     Example:
@@ -93,7 +93,7 @@ def _load(sweep_file: Path, device: str | None, gpus: int | None) -> tuple[Sweep
         try:
             return load_for_device(sweep_file, device)
         except EnvironmentFault as fault:
-            raise EnvironmentFault(f"{fault} To plan for another machine, tell its GPUs: --gpus 1.") from None
+            raise EnvironmentFault(f"{fault} To plan for another machine, give its GPUs, as in --gpus 1.") from None
     from bench.sweep.expand import MachineFacts
     from bench.sweep.file import load_sweep
 
@@ -255,5 +255,5 @@ def _summary(entries: Sequence[Trial | Skipped | Search], sweep: Sweep) -> list[
         gpu_time = f" and {gpus * measure.timeout_s / 3600:,.1f} GPU-hours" if gpus else ""
         most = format_seconds(launches * measure.timeout_s)
         without = ", without the searches" if searches else ""
-        lines.append(f"at most {most}{gpu_time}{without}: measure.timeout_s = {measure.timeout_s:g} s for each launch")
+        lines.append(f"at most {most}{gpu_time}{without} (measure.timeout_s = {measure.timeout_s:g} s per launch)")
     return lines

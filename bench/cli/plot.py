@@ -14,7 +14,7 @@ _SHOWN = [f"{kind} {words}".strip() for kind, words in KINDS.items()]
 _HELP = f"""Plot results: memory against throughput, and more.
 
 RESULTS is one or more results folders or parquet files. Each figure is a PNG and an SVG whose title states what was
-found: {", ".join(_SHOWN[:-1])} and {_SHOWN[-1]}. What cannot be drawn, and why, is said on stderr. Prints the paths.
+found: {", ".join(_SHOWN[:-1])} and {_SHOWN[-1]}. Says on stderr what cannot be drawn and why. Prints the paths.
 
 \b
 Example:
@@ -35,7 +35,7 @@ Example:
     "--out",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Folder for the figures; figures of an earlier run in it are replaced.  [default: plots/ beside the results]",
+    help="Folder for the figures; older figures in it are replaced.  [default: plots/ beside the results]",
 )
 def plot(results: tuple[Path, ...], where: tuple[str, ...], kind: tuple[str, ...], out: Path | None) -> None:
     """Draw, and print the paths."""
@@ -58,6 +58,6 @@ def plot(results: tuple[Path, ...], where: tuple[str, ...], kind: tuple[str, ...
 
 def _beside(results: tuple[Path, ...]) -> Path:
     if len(results) > 1:
-        raise BenchError(f"{len(results)} results named: say with --out which folder the figures go to.")
+        raise BenchError(f"{len(results)} results named: give a folder for the figures with --out.")
     folder = results[0] if results[0].is_dir() else results[0].parent
     return folder / "plots"

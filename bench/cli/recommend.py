@@ -50,16 +50,16 @@ class Finite(click.FloatRange):
     type=Count(),
     metavar="G",
     help="Sequences per update over all ranks, exactly: another global batch is another training run.  "
-    "[default: the only one of RESULTS]",
+    "[default: the only one in RESULTS]",
 )
-@click.option("--gpus", type=Count(), metavar="N", help="Ranks at most.  [default: as many as were measured]")
+@click.option("--gpus", type=Count(), metavar="N", help="Most ranks to use.  [default: as many as were measured]")
 @click.option(
     "--run-tokens",
     type=Count(),
     metavar="T",
     default="1e9",
     show_default=True,
-    help="Valid tokens of the run, all ranks, such as 300e9; padding does not count.",
+    help="Valid tokens of the long run, all ranks, such as 300e9; padding does not count.",
 )
 @click.option("--price-per-gpu-hour", type=Finite(min=0), metavar="P", help="Price of one GPU for an hour.")
 @click.option(
@@ -72,7 +72,7 @@ class Finite(click.FloatRange):
 @click.option(
     "--accept-unproven",
     is_flag=True,
-    help="Let what is not proven, or not known to fit, compete with what is; the answer still says so.",
+    help="Also consider what is not proven or not known to fit; the answer says so.",
 )
 @where_option
 @click.option(
@@ -80,7 +80,7 @@ class Finite(click.FloatRange):
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="Text for people, or one JSON object in base units (hours are hours).",
+    help="Text for people, or one JSON object in base units (except hours).",
 )
 def recommend(
     results: tuple[Path, ...],
@@ -95,15 +95,16 @@ def recommend(
 ) -> None:
     """Recommend the configuration for a long run.
 
-    Of the rows of RESULTS with exactly the asked global batch, whose accumulation proof passed and that fit with room
-    to spare, the fastest [valid tokens/s, all ranks]; of those that cannot be told apart, the one with the least
-    memory. Where nothing is proven or known to fit, the fastest of the rest, and the first line says so.
+    Considers the configurations in RESULTS with exactly the global batch asked for that passed their accumulation proof
+    and fit with room to spare. Recommends the fastest [valid tokens/s, all ranks]; of those that cannot be told apart,
+    the one with the least memory. Where nothing is proven or known to fit, the fastest of the rest, and the first line
+    says so.
 
-    What trains something else (other data, learning rate, type of the weights ...) is no alternative: where RESULTS
-    hold several training problems it exits 2 and gives the --where of each.
+    Configurations that train something else (other data, learning rate, weight type ...) are no alternatives: where
+    RESULTS hold several training problems it exits with 2 and gives the --where of each.
 
-    Says how long T tokens take [hours, GPU-hours, updates, price, joules], how sure that is, what comes second and why
-    each other configuration lost, and prints what reproduces it. docs/deciding.md explains the rules.
+    Says how long T tokens take [hours, GPU-hours, updates, price, joules] and how sure that is, what comes second, why
+    each other configuration lost, and how to reproduce the choice. docs/deciding.md explains the rules.
 
     \b
     Example:

@@ -18,7 +18,7 @@ from bench.errors import BenchError
     "--global-batch-size",
     type=Count(),
     metavar="G",
-    help="Sequences per update to recommend for.  [default: the only one of RESULTS]",
+    help="Sequences per update to recommend for.  [default: the only one in RESULTS]",
 )
 @click.option(
     "--run-tokens", type=Count(), metavar="T", default="1e9", show_default=True, help="Valid tokens of the run."
@@ -38,10 +38,10 @@ def report(
 ) -> None:
     """Write one HTML page to send to a colleague.
 
-    RESULTS is one or more results folders or parquet files. The page says what to run first [hours per T tokens, bytes,
-    valid tokens/s], then shows memory against throughput, every configuration in a table that sorts and filters, the
-    details of each, what failed and why, machine and versions. It needs no network and no other file. With the extra
-    [report] its chart is interactive. Prints the path.
+    RESULTS is one or more results folders or parquet files. The page begins with what to run [hours per T tokens,
+    bytes, valid tokens/s], then shows memory against throughput, every configuration in a table that sorts and filters,
+    the details of each, what failed and why, machine and versions. It needs no network and no other file. The extra
+    [report] makes its chart interactive. Prints the path.
 
     \b
     Example:
@@ -56,7 +56,7 @@ def report(
 
     if out is None:
         if len(results) > 1:
-            raise BenchError(f"{len(results)} results named: say with --out where the page goes to.")
+            raise BenchError(f"{len(results)} results named: give a file for the page with --out.")
         out = (results[0] if results[0].is_dir() else results[0].parent) / "report.html"
     table = select_table(results, where)
     require_rows([table], results, where)
@@ -67,5 +67,5 @@ def report(
     if not page.is_interactive:
         click.echo("the chart is a plain picture: pip install 'accumbench[report]' makes it interactive", err=True)
     if page.shown < page.total:
-        click.echo(f"summarised: {page.shown} of {page.total} configurations are in the page", err=True)
+        click.echo(f"the page shows {page.shown} of {page.total} configurations", err=True)
     click.echo(out)

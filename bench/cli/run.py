@@ -44,17 +44,19 @@ def _in_flags(sentence: str) -> str:
 
 @click.command()
 @_settings
-@_setting("--preset", "How long to measure: quick, normal or strict. Not with a fixed length.  [default: quick]")
+@_setting(
+    "--preset", "How long to measure: quick, normal or strict. Not with a fixed number of updates.  [default: quick]"
+)
 @_setting("--warmup-updates", "Fixed number of updates before the timed part.  [default: 3 with --updates]", int)
 @_setting("--updates", "Fixed number of updates of the timed part.  [default: 20 with --warmup-updates]", int)
 @_setting("--quality-updates", "Update whose loss is reported; 0 for none.  [default: 20]", int)
-@_setting("--timeout-s", "Longest the launch may take [seconds].  [default: 1800]", float)
+@_setting("--timeout-s", "Time limit of the launch [seconds].  [default: 1800]", float)
 @click.option("--out", type=click.Path(path_type=Path), help="Results folder.  [default: results/run-<utc>-<trial>]")
 @click.pass_context
 def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     """Run one trial from flags, for a quick look.
 
-    The same as a sweep of one trial: the same launch, the same row, the same folder layout. Ends with the row.
+    The same as a sweep of one trial: same launch, same row, same folder layout. Prints the row at the end.
 
     \b
     Example:
@@ -87,7 +89,7 @@ def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
         with SweepProgress(Console(stderr=True)) as progress:
             summary = run_sweep(sweep, folder, facts, progress, prove=True)
     except SweepInterrupted as interrupt:
-        click.echo(f"interrupted; what there is lies in {folder}", err=True)
+        click.echo(f"interrupted; what is finished is kept in {folder}", err=True)
         ctx.exit(128 + (interrupt.number or 15))
     show_end(folder, draw=False)
     ctx.exit(1 if summary.failed or summary.skipped else 0)

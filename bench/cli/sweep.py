@@ -14,49 +14,49 @@ import click
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
-    help="Run on this device instead of the one in the sweep file; `cpu` says that a GPU in this machine is not meant.",
+    help="Run on this device instead of the one in the sweep file; `cpu` ignores this machine's GPU.",
 )
 @click.option(
     "--only",
     multiple=True,
     metavar="'COLUMN OP VALUE'",
-    help="Run only trials whose settings meet the condition, such as 'amp_mode == bf16'. May be repeated: a trial must "
-    "meet all. The rest stays missing, to be run later.  [default: all trials]",
+    help="Run only trials whose settings match, such as 'amp_mode == bf16'. May be repeated: a trial must match all. "
+    "The others can be run later.  [default: all trials]",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(1, 1000),
-    help="Passes over all trials, instead of the number in the sweep file; more than before adds rounds to a finished "
-    "sweep. Of a search, micro_batch_size: {max: N}, the later rounds run every size that fitted in the first.  "
+    help="Rounds (passes over all trials), instead of the number in the sweep file; a larger number adds rounds to a "
+    "finished sweep. In a search, micro_batch_size: {max: N}, later rounds run every size that fitted in the first.  "
     "[default: measure.rounds]",
 )
 @click.option(
-    "--retry-failed", is_flag=True, help="Run failed, timed-out, hung and killed launches again, 3 times at most."
+    "--retry-failed", is_flag=True, help="Retry failed, timed-out, hung and killed launches, at most 3 times."
 )
 @click.option(
     "--start-method",
     type=click.Choice(["forkserver", "spawn"]),
     default="forkserver",
     show_default=True,
-    help="How ranks start: from a warm server in milliseconds, or each from nothing in seconds.",
+    help="How ranks start: from a warm server in milliseconds, or from scratch in seconds.",
 )
 @click.option(
     "--time-limit-s",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="End within so many seconds: no launch starts that cannot end in what is left, going by the longest so far. "
-    "Exits with 143 when something is left; run the command again to go on.  [default: no limit]",
+    help="End within so many seconds: starts no launch unless the longest so far would fit in the time left. Exits "
+    "with 143 when launches are left; run the command again to resume.  [default: no limit]",
 )
 @click.option(
     "--fresh",
     is_flag=True,
-    help="Begin anew in an empty folder. The old folder is kept: it gets the time (UTC) as a suffix, and that is said.",
+    help="Start over in an empty folder. The old folder is kept, renamed with the time (UTC) as a suffix.",
 )
 @click.option(
     "--repair",
     is_flag=True,
-    help="Go on although lines of the journal are damaged. The journal is copied aside, the whole lines are kept, and "
-    "what the others told of is run again. Has no effect on a whole journal.",
+    help="Resume although lines of the journal are damaged: the journal is copied aside, intact lines are kept, and "
+    "launches on damaged lines run again. Has no effect on an intact journal.",
 )
 @click.option("--no-plot", is_flag=True, help="Do not draw the plot at the end.")
 @click.pass_context
@@ -74,11 +74,11 @@ def sweep(
     repair: bool,
     no_plot: bool,
 ) -> None:
-    """Run what is missing of a sweep.
+    """Run a sweep, or resume it.
 
-    Each trial of SWEEP is launched in fresh processes, one launch per round, and becomes one row of
-    results/<sweep name>/results.parquet, whatever becomes of it: an out-of-memory error is a result. Run the same
-    command again to resume. Ends with the table, a recommendation and a plot; progress goes to stderr.
+    Each trial of SWEEP is launched in fresh processes, once per round, and each launch becomes one row of
+    results/<sweep name>/results.parquet, however it ends: out of memory is a result too. Run the same command again to
+    resume. Ends with the table, a recommendation and a plot; progress goes to stderr.
 
     \b
     Example:
@@ -124,17 +124,21 @@ def sweep(
                 prove=True,
             )
     except SweepInterrupted as interrupt:
-        why = "interrupted" if interrupt.number else f"the time limit of {time_limit_s:g} s leaves no room for a launch"
+        why = (
+            "interrupted"
+            if interrupt.number
+            else f"no launch fits in what is left of the time limit of {time_limit_s:g} s"
+        )
         messages.print(
-            f"{why}; everything finished is kept in {folder}, {interrupt.left} or so still to run. "
-            "Run the command again to go on.",
+            f"{why}; finished launches are kept in {folder}, about {interrupt.left} are left. "
+            "Run the command again to resume.",
             highlight=False,
             markup=False,
             soft_wrap=True,
         )
         ctx.exit(128 + (interrupt.number or signal.SIGTERM))
     if summary.launched == 0:
-        which = "all" if not only else "of the selected trials, all"
-        messages.print(f"nothing is missing: {which} {summary.already_done} launches are done", highlight=False)
+        which = " of the selected trials" if only else ""
+        messages.print(f"nothing left to run: all {summary.already_done} launches{which} are done", highlight=False)
     show_end(folder, draw=not no_plot, recommend=True, found=summary.found)
     ctx.exit(1 if summary.failed else 0)

@@ -37,7 +37,7 @@ def test_verdicts_go_to_stdout_and_slower_rows_are_no_failure(folder):
         (["--fail-on", "unclear"], 0, ""),
         (["--fail-on", "loss"], 0, ""),
         (["--baseline", "micro_batch_size == 4", "--fail-on", "slower"], 0, ""),
-        (["--baseline", "micro_batch_size == 5"], 2, "no configuration meets it"),
+        (["--baseline", "micro_batch_size == 5"], 2, "no configuration matches"),
         (["--fail-on", "wrong"], 2, "'wrong' is not one of"),
     ],
 )
@@ -81,7 +81,7 @@ def test_loss_curves_that_differ_fail_their_gate(tmp_path):
     folder = store(tmp_path / "r", rows, lambda row: losses([5.5 if row["trial_id"].endswith("0") else 5.0]))
     result = run(folder, "--fail-on", "loss")
     assert result.exit_code == 1
-    assert "loss curves differ: update 0: 5.5 against 5" in result.stdout
+    assert "loss curves differ first at update 0: 5.5 against 5" in result.stdout
 
 
 def test_help_is_complete():
@@ -98,7 +98,7 @@ def test_a_loss_that_was_not_compared_decides_nothing(tmp_path):
     assert run(folder).exit_code == 0
     result = run(folder, "--fail-on", "loss")
     assert result.exit_code == 2
-    assert "was not compared (no updates were stored for both), so this decides nothing" in result.stderr
+    assert "was not compared (losses were not stored for both), so this is undecided" in result.stderr
 
 
 @pytest.mark.parametrize("side", [0, 1])
@@ -122,7 +122,7 @@ def test_versions_of_the_method_share_no_picture(tmp_path, command):
     one, other = (store(tmp_path / str(number), [row]) for number, row in enumerate(rows))
     result = CliRunner().invoke(main, [command, str(one), str(other), "--out", str(tmp_path / "out")])
     assert result.exit_code == 2
-    assert "several versions of the method (1, 2)" in result.stderr
+    assert "different measurement versions (1, 2)" in result.stderr
 
 
 def test_a_name_as_tables_print_it_is_chosen_though_rows_were_skipped(tmp_path):

@@ -40,12 +40,18 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (0.7, {}, ["--fail-on", "slower"], 1, "--fail-on slower: this machine is slow"),
         (0.95, {}, ["--fail-on", "slower"], 0, ""),
         (0.95, {}, ["--fail-on", "unclear"], 1, "--fail-on unclear: whether this machine is slow"),
-        (0.7, {"cpu_model": "Another"}, ["--fail-on", "slower"], 2, "the hardware is another model"),
-        (1.0, {}, ["--fail-on", "loss"], 2, "has no meaning with --reference"),
-        (1.0, {}, ["--baseline", "micro_batch_size == 8"], 2, "leave --baseline out"),
-        (0.7, {"torch_version": "2.6.0"}, ["--fail-on", "slower"], 2, "driver is another version, so this decides"),
-        (1.0, {"measurement_version": 2}, [], 2, "version 2 of the method here and 1 there"),
-        (1.0, {"measurement_version": 2}, ["--force"], 0, "FORCED: results of unlike versions"),
+        (0.7, {"cpu_model": "Another"}, ["--fail-on", "slower"], 2, "the hardware is of another model"),
+        (1.0, {}, ["--fail-on", "loss"], 2, "does not go with --reference"),
+        (1.0, {}, ["--baseline", "micro_batch_size == 8"], 2, "leave out --baseline"),
+        (
+            0.7,
+            {"torch_version": "2.6.0"},
+            ["--fail-on", "slower"],
+            2,
+            "driver is another version, so this is undecided",
+        ),
+        (1.0, {"measurement_version": 2}, [], 2, "measurement_version is 2 here, 1 there"),
+        (1.0, {"measurement_version": 2}, ["--force"], 0, "FORCED: results of different measurement versions"),
         (0.7, {"measurement_version": 2}, ["--force", "--fail-on", "slower"], 2, "another version of the method"),
     ],
 )
@@ -87,4 +93,4 @@ def test_a_path_is_a_reference_too(tmp_path: Path) -> None:
     put("mine", 0.7, seed=2)
     put("theirs", 0.7, seed=3)
     result = run("mine", "--reference", str(tmp_path / "theirs"))
-    assert result.stdout.startswith("laptop runs at 1.00 of the reference theirs (")
+    assert result.stdout.startswith("laptop runs at 1.00 times the speed of theirs (")

@@ -114,7 +114,7 @@ def test_few_blocks_are_warned_of(launched: Callable[..., list[str]]) -> None:
     """An exact test cannot reach 5 % with five."""
     launched()
     result = compare("source.yaml", "--run", *BOTH, "--blocks", "5")
-    assert "with 5 blocks the exact sign-flip test cannot fall below p = 0.0625" in result.stderr
+    assert "with 5 blocks the sign-flip test cannot go below p = 0.0625; 5 % takes 6 or more" in result.stderr
     assert "sign-flip" not in result.stdout
 
 
@@ -139,16 +139,19 @@ def test_configurations_of_results_are_measured_as_they_were(
 
 
 REFUSED = [
-    (["fp32 2 x 4", "micro_batch_size == 5"], "chooses no configuration of source.yaml. It holds: fp32 1 x 8"),
-    (["fp32 2 x 4", "micro_batch_size == 4"], "chooses 2 configurations of source.yaml: fp32 4 x 2 ("),
+    (["fp32 2 x 4", "micro_batch_size == 5"], "matches no configuration of source.yaml. It holds: fp32 1 x 8"),
+    (["fp32 2 x 4", "micro_batch_size == 4"], "matches 2 configurations of source.yaml: fp32 4 x 2 ("),
     (["fp32 2 x 4", "micro_batch_size == 2 and amp_mode == fp32"], "are the same configuration, fp32 2 x 4 (trial "),
-    (["fp32 2 x 4", "fp32 9 x 9"], "'fp32 9 x 9' chooses no configuration"),
+    (["fp32 2 x 4", "fp32 9 x 9"], "'fp32 9 x 9' matches no configuration"),
     (["fp32 2 x 4", "micro_batch == 4"], "Did you mean micro_batch_size"),
-    (["fp32 2 x 4", "timed_s > 3"], "known only after a launch"),
-    (["fp32 2 x 4"], "1 configuration cannot be compared"),
+    (["fp32 2 x 4", "timed_s > 3"], "not known before a launch"),
+    (["fp32 2 x 4"], "1 configuration is too few"),
     (["fp32 2 x 4", "fp32 4 x 2", "--blocks", "1"], "1 is not in the range"),
-    (["fp32 2 x 4", "fp32 4 x 2", "--baseline", "micro_batch_size == 2"], "the baseline first, not by an option"),
-    (["fp32 2 x 4", "fp32 4 x 2", "--reference", "cpu-quickstart"], "exclude each other"),
+    (
+        ["fp32 2 x 4", "fp32 4 x 2", "--baseline", "micro_batch_size == 2"],
+        "the baseline first: leave out --baseline and --where",
+    ),
+    (["fp32 2 x 4", "fp32 4 x 2", "--reference", "cpu-quickstart"], "--run does not go with --reference"),
 ]
 
 
@@ -178,7 +181,7 @@ def test_unlike_work_is_refused_before_anything_runs(launched: Callable[..., lis
     )
     refused = compare("unlike.yaml", "--run")
     assert (refused.exit_code, made) == (2, [])
-    assert "unequal global batches: global_batch_size 8 against 16" in refused.stderr
+    assert "different global batches: global_batch_size 8 against 16" in refused.stderr
     forced = compare("unlike.yaml", "--run", "--force")
     assert forced.exit_code == 0
     assert "FORCED" in forced.stderr

@@ -62,7 +62,7 @@ def test_ceilings_are_measured_kept_and_said_again(machine: None) -> None:
 
 def test_machine_that_was_never_calibrated_is_told_how(machine: None) -> None:
     """And the report goes on."""
-    assert "not measured yet: bench env --calibrate" in run().stdout
+    assert "none yet: bench env --calibrate" in run().stdout
 
 
 def test_damaged_calibration_is_said(machine: None, monkeypatch: pytest.MonkeyPatch) -> None:

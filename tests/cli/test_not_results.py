@@ -37,10 +37,13 @@ CASES = {
     "other.yml": "is a YAML file, not results",
     "results/one/table.csv": "only parquet is read. Name the folder results/one.",
     "notes.txt": "only parquet is read. Name a results folder or its results.parquet.",
-    "results": "holds no results itself, but folders that do: results/one, results/two. Name one or several of them.",
-    ".": "folders that do: results/one, results/two.",
-    "empty": "is not a results folder. `bench sweep` writes one below results/.",
-    "results/one/logs": "is a part of results/one",
+    "results": "holds no results itself, but these folders do: results/one, results/two. Name one or more of them.",
+    ".": "these folders do: results/one, results/two.",
+    "empty": (
+        "not a results folder: it has neither results.parquet nor journal.jsonl. "
+        "`bench sweep` writes one under results/."
+    ),
+    "results/one/logs": "is part of the results folder results/one. Name that one.",
     "results/one/updates.parquet": "holds the updates of launches, not the launches",
     "nowhere": "no such file or folder",
 }
@@ -67,7 +70,7 @@ def test_results_without_a_row_say_that_nothing_has_ended_yet(here, command):
         assert (result.exit_code, result.stdout) == (0, "no rows\n")
     else:
         assert (result.exit_code, result.stdout) == (2, "")
-        assert "holds no row: no launch has ended yet. Run the sweep first." in result.stderr
+        assert ": no rows, as no launch has ended yet. Run the sweep first." in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_a_condition_that_is_nearly_one_is_rewritten(here, text, meant):
     assert result.exit_code == 2
     assert f"Did you mean {meant}?" in result.stderr
     again = run("show", "results/one", "--where", meant.strip("'"), "--format", "json")
-    assert again.exit_code == 0 or "no row meets --where" in again.stderr, "what is proposed is understood"
+    assert again.exit_code == 0 or "no row matches --where" in again.stderr, "what is proposed is understood"
 
 
 def test_a_condition_like_nothing_lists_the_operators(here):

@@ -47,7 +47,7 @@ Use micro_batch_size 6 or 12, or global_batch_size 8 or 16.
     micro_batch_size=8 amp_mode=bf16
 
 6 combinations: 2 trials, 4 skipped; 3 rounds, so 6 launches
-at most 6.00 min and 0.1 GPU-hours: measure.timeout_s = 60 s for each launch
+at most 6.00 min and 0.1 GPU-hours (measure.timeout_s = 60 s per launch)
 """
 
 
@@ -145,6 +145,6 @@ def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
 def test_help_has_an_example_and_the_default() -> None:
     """Help is written to be pasted."""
     text = plan("--help").stdout
-    assert "List the trials of a sweep and run nothing." in text
+    assert "List the trials of a sweep without running any." in text
     assert "  bench plan sweeps/a100-gpt2-124m.yaml --gpus 1\n" in text
     assert "[default: table]" in text

@@ -48,9 +48,15 @@ PLANTED = {
         ["--global-batch-size", "128"],
         0,
         1,
-        "unequal global batches",
+        "different global batches",
     ),
-    "unlike machines": (launches([GOOD, config(2000, cpu_model="Other")]), [], 2, "unlike machines", "unlike machines"),
+    "unlike machines": (
+        launches([GOOD, config(2000, cpu_model="Other")]),
+        [],
+        2,
+        "different machines",
+        "different machines",
+    ),
     "other training": (
         launches([config(1000, tail="keep"), config(2000, tail="drop")]),
         [],

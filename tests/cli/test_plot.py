@@ -31,7 +31,7 @@ def test_out_names_another_folder_which_several_results_need(folder, tmp_path):
     """Two results have no folder in common, so one must be named."""
     result = run(folder, folder / "results.parquet")
     assert result.exit_code == 2
-    assert "say with --out" in result.stderr
+    assert "a folder for the figures with --out" in result.stderr
     assert run(folder, folder / "results.parquet", "--out", tmp_path / "out").exit_code == 0
     assert (tmp_path / "out" / "memory_throughput.png").exists()
     assert not (folder / "plots").exists()
@@ -42,7 +42,7 @@ def test_nothing_to_draw_is_said(tmp_path):
     write_results(tmp_path / "bad", [failed_row(), failed_row("hang")])
     result = run(tmp_path / "bad")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "nothing to draw: no row has outcome ok" in result.stderr
+    assert "memory-throughput: no row is ok" in result.stderr
     assert not (tmp_path / "bad" / "plots").exists()
 
 
@@ -64,7 +64,7 @@ def test_every_figure_is_drawn_by_default_and_the_rest_is_said(folder):
     }
     said = [line.split(":")[:2] for line in result.stderr.splitlines()]
     assert {word for word, _ in said} == {"not drawn"}
-    assert {kind for _, kind in said} >= {" scaling", " memory breakdown", " update times", " energy"}
+    assert {kind for _, kind in said} >= {" scaling", " memory-breakdown", " update-times", " energy"}
 
 
 def test_help_is_complete():

@@ -63,7 +63,7 @@ def test_json_is_one_object(folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--global-batch-size", "63"], "no row has a global batch of exactly 63"),
+        (["--global-batch-size", "63"], "no row has a global batch of 63"),
         (["--run-tokens", "0"], "less than 1"),
         (["--run-tokens", "1.5"], "not a whole number"),
         (["--run-tokens", "many"], "not a number"),
@@ -96,7 +96,7 @@ def test_the_sweep_file_it_prints_is_the_choice(tmp_path):
     columns = config_columns(trial.config)
     folder = store(tmp_path / "r", launches([config(1000, **{**columns, "trial_id": trial.trial_id})]))
     text = run(folder).stdout
-    lines = text.split("To measure it again, as a sweep file\n")[1].split("\n\n")[0]
+    lines = text.split("Sweep file to measure it again\n")[1].split("\n\n")[0]
     (tmp_path / "again.yaml").write_text("".join(f"{line[2:]}\n" for line in lines.splitlines()))
     (again,) = expand(load_sweep(tmp_path / "again.yaml"), facts)
     assert again.trial_id == trial.trial_id

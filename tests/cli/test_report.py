@@ -44,9 +44,9 @@ def test_a_file_named_twice_counts_once(tmp_path):
 def test_several_results_need_a_place_and_no_rows_are_an_error(tmp_path):
     """Exit 2 with the way out."""
     folder = store(tmp_path / "r", ROWS)
-    assert "say with --out" in run(folder, folder / "results.parquet").stderr
+    assert "a file for the page with --out" in run(folder, folder / "results.parquet").stderr
     result = run(folder, "--where", "micro_batch_size == 3")
-    assert (result.exit_code, "no row meets --where" in result.stderr) == (2, True)
+    assert (result.exit_code, "no row matches --where" in result.stderr) == (2, True)
     assert not (folder / "report.html").exists()
 
 

@@ -62,8 +62,8 @@ def test_condition_that_no_row_meets_is_refused_with_the_values_there_are(folder
     """As by the other commands: a slip in a value is not taken for an answer."""
     result = run(folder, "--where", "micro_batch_size == 3")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "no row meets --where 'micro_batch_size == 3'" in result.stderr
-    assert "micro_batch_size is 1, 4, 16" in result.stderr
+    assert "no row matches --where 'micro_batch_size == 3'" in result.stderr
+    assert "micro_batch_size: 1, 4, 16" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_only_about_what_is_known_after_a_launch_is_refused(tmp_path: Path) -> N
     arguments = ["sweep", str(tmp_path / "sweep.yaml"), "--out", str(tmp_path / "out"), "--only", "timed_s > 3"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
-    assert "known only after a launch" in result.stderr
+    assert "not known before a launch" in result.stderr
 
 
 def test_only_that_no_trial_meets_is_refused_before_a_folder_is_made(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_only_that_no_trial_meets_is_refused_before_a_folder_is_made(tmp_path: P
     arguments = ["sweep", str(tmp_path / "sweep.yaml"), "--out", str(out), "--only", "micro_batch_size == 7"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
-    assert "no trial meets --only 'micro_batch_size == 7'" in result.stderr
-    assert "micro_batch_size is 1, 2, 4" in result.stderr
+    assert "no trial matches --only 'micro_batch_size == 7'" in result.stderr
+    assert "micro_batch_size: 1, 2, 4" in result.stderr
     assert not out.exists()
 
 
@@ -86,7 +86,7 @@ def test_sweep_from_file_to_table_and_plot_in_two_parts(tmp_path: Path) -> None:
     assert table["outcome"].tolist() == ["ok", "ok", "skipped", "ok"]
     assert (tmp_path / "out" / "plots" / "memory_throughput.png").stat().st_size > 10_000
     again = CliRunner().invoke(main, arguments)
-    assert "nothing is missing" in again.stderr
+    assert "nothing left to run" in again.stderr
     shown = CliRunner().invoke(main, ["show", str(tmp_path / "out"), "--format", "json"])
     assert len(json.loads(shown.stdout)["rows"]) == 4
 

@@ -126,7 +126,7 @@ def test_interrupted_sweep_keeps_what_is_finished_says_so_and_resumes(
     process.send_signal(number)
     _, messages = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + number, messages
-    assert "everything finished is kept" in messages
+    assert "finished launches are kept" in messages
     outcomes = pd.read_parquet(folder / "results.parquet")["outcome"].tolist()
     assert sorted(outcomes) == ["interrupted", "ok"]
     assert lab.run(sweep).launched == 2
