@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
+
 from bench.machine.environment import machine_facts
+from bench.standin import is_standin
 from bench.sweep.expand import MachineFacts
 from bench.sweep.file import load_sweep
 from bench.sweep.trial import Sweep
@@ -20,4 +23,12 @@ def load_for_device(sweep_file: Path, device: str | None) -> tuple[Sweep, Machin
     sweep = load_sweep(sweep_file)
     if device is not None:
         sweep = sweep.on_device(device)
-    return sweep, machine_facts(sweep.devices_asked())
+    facts = machine_facts(sweep.devices_asked())
+    say_if_standin(facts)
+    return sweep, facts
+
+
+def say_if_standin(facts: MachineFacts) -> None:
+    """Name a stand-in GPU on stderr before anything runs on it."""
+    if facts.device == "cuda" and is_standin():
+        click.echo("stand-in GPU: rows hold bytes, counts and errors; speed, loss and energy are null", err=True)

@@ -65,6 +65,7 @@ def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     from rich.console import Console
 
     from bench.cli.ending import show_end
+    from bench.cli.load import say_if_standin
     from bench.cli.progress import SweepProgress
     from bench.drive.driver import SweepInterrupted, run_sweep
     from bench.machine.environment import machine_facts
@@ -80,6 +81,7 @@ def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     # The folder's name holds the trial's id, which needs the settings checked first.
     draft = sweep_from_flags(config, measure, "run")
     facts = machine_facts(draft.devices_asked())
+    say_if_standin(facts)
     (point,) = expand(draft, facts)
     assert not isinstance(point, Search), "flags cannot ask for a search"
     name = f"run-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{point.trial_id}"

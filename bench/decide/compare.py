@@ -157,7 +157,7 @@ def _baseline(
             )
         chosen = fitting[0]
     if not chosen.speeds and not (may_be_unfit and chosen.is_unfit):
-        fault = chosen.fault or "no throughput was measured"
+        fault = chosen.fault or chosen.no_speed
         raise BenchError(f"the baseline {chosen.name} has no speed ({fault}). Choose another with --baseline.")
     return chosen
 
@@ -167,7 +167,7 @@ def _why_no_speed(one: Configuration) -> str | None:
         return None
     if one.is_unfit:
         return f"does not fit ({one.fault})"
-    return one.fault or "no throughput was measured"
+    return one.fault or one.no_speed
 
 
 def _nothing_left(base: Configuration, others: Sequence[Configuration], unlike: Mapping[int, Sequence[str]]) -> str:

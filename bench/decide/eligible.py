@@ -35,7 +35,7 @@ def reasons_out(rows: Sequence[Row], configurations: Sequence[Configuration], qu
         if why is None and any(id(launch) in doubtful for launch in one.launches):
             why = _why_unfit(one, question.headroom)
         if why is None and not one.speeds:
-            why = "no throughput was measured"
+            why = one.no_speed
         if why is not None:
             reasons[id(one)] = why
     if question.accept_unproven:

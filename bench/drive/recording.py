@@ -16,6 +16,7 @@ from bench.errors import StorageError
 from bench.launch.launcher import LaunchEnd
 from bench.launch.outcome import decide
 from bench.launch.process_table import identify, kill_with_token
+from bench.record.bytes_only import bytes_only, updates_of_bytes_only
 from bench.record.config_columns import config_columns
 from bench.record.derive import derive
 from bench.record.fault_points import reach
@@ -24,6 +25,7 @@ from bench.record.journal import Journal
 from bench.record.paths import SweepPaths
 from bench.record.reduce import ReduceError, reduce_ranks
 from bench.record.store import PartInfo, verify_part, write_part
+from bench.standin import has_values, is_standin
 from bench.sweep.fields import TrialConfig
 from bench.telemetry.summary import NOT_WATCHED, Health
 from bench.units import counted
@@ -156,7 +158,10 @@ def row_of(
         row["reason"] = f"{row['reason']}; another process used the GPU meanwhile: without it, this may fit"
     if contradiction is not None and row["outcome"] == "ok":
         row |= {"outcome": "invalid", "reason": contradiction, "phase": "finish"}
-    return derive(row, updates), updates
+    row = derive(row, updates)
+    if config.device == "cuda" and is_standin():
+        return bytes_only(row, has_values()), updates_of_bytes_only(updates, has_values())
+    return row, updates
 
 
 def _refuse_full_disk(end: LaunchEnd) -> None:

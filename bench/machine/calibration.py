@@ -19,6 +19,7 @@ from typing import Any, Literal
 from bench.errors import EnvironmentFault
 from bench.measure.peaks import MatmulPrecision
 from bench.record.atomic import write_atomically
+from bench.standin import is_standin
 from bench.workload.data.cache import cache_folder
 
 _FORMAT = 1
@@ -89,6 +90,8 @@ def calibrate(device: str, threads: int | None = None) -> list[dict[str, Any]]:
         EnvironmentFault: The device does not answer.
         StorageError: The cache folder cannot be written.
     """
+    if device == "cuda" and is_standin():
+        raise EnvironmentFault("the GPU here is a stand-in, which has no speed: there is nothing to calibrate")
     command = [sys.executable, "-m", "bench.rank.ceilings_probe", device, *([] if threads is None else [str(threads)])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True)

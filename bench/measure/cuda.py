@@ -9,6 +9,7 @@ import torch
 
 from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks, Residents
 from bench.measure.witness import DispatchWitness
+from bench.standin import is_standin
 
 
 class CudaDevice:
@@ -20,11 +21,11 @@ class CudaDevice:
 
     kind = "cuda"
     time_method = "cuda_events"
-    memory_method = "caching_allocator"
 
     def __init__(self, index: int) -> None:
         self.torch_device = torch.device("cuda", index)
         torch.cuda.set_device(self.torch_device)
+        self.memory_method = "standin" if is_standin() else "caching_allocator"
 
     def mark(self) -> torch.cuda.Event:
         """Record a timing event on the current stream."""

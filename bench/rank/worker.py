@@ -59,9 +59,17 @@ def run_rank(paths: LaunchPaths, rank: int) -> str:
     except BaseException as error:  # user code may raise SystemExit, and that is a failed trial too
         document |= _describe(error, device, heartbeat)
         document["columns"] |= _peaks_so_far(device)
+        # Before the block ends: with the error go its frames, and after an error of the GPU that stays, freeing their
+        # page-locked memory ends the process.
+        _finish(paths, rank, document)
+    else:
+        _finish(paths, rank, document)
+    return str(document["outcome"])
+
+
+def _finish(paths: LaunchPaths, rank: int, document: dict[str, Any]) -> None:
     document["time"] = time.monotonic()
     write_document(paths.rank_file(rank), document)
-    return str(document["outcome"])
 
 
 def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbeat, document: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.record.bytes_only import is_bytes_only
 from bench.report.launch_rows import column_of, distinct_of, rows_at
 from bench.report.machines import machine_differences, machine_keys
 from bench.report.points import Row, extra_axes, name_of
@@ -63,6 +64,13 @@ class Configuration:
         """Whether every launch that says something ran out of memory, or was left out because of one that did."""
         outcomes = {launch["outcome"] for launch in self.launches} - set(_NOT_A_RESULT)
         return bool(outcomes) and outcomes <= {"oom", "oom_host", "pruned"}
+
+    @property
+    def no_speed(self) -> str:
+        """Say why launches that are ok have no speed."""
+        if any(is_bytes_only(launch) for launch in self.launches):
+            return "measured on a stand-in GPU, which shows no speed"
+        return "no throughput was measured"
 
     @property
     def was_run(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.record.bytes_only import is_bytes_only
 from bench.record.columns import COLUMN_BY_NAME, COLUMNS
 from bench.report.launch_rows import Row, distinct_of
 from bench.report.select import group_by_outcome
@@ -235,8 +236,10 @@ _PHRASE: dict[str, Callable[[str], str]] = {
 
 def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     methods = ", ".join(distinct(rows, "memory_method"))
+    bytes_alone = ["stand-in GPU: bytes, counts and errors alone; no speed, loss or energy"]
     return (
         "valid tokens/s: all ranks, timed part, without padding",
         *(["mfu: model FLOP/s / the GPU's dense bf16 peak, in every AMP mode"] if distinct(rows, "mfu") else []),
         f"peak: most bytes allocated in tensors, worst rank{f' ({methods})' if methods else ''}",
+        *(bytes_alone if any(map(is_bytes_only, rows)) else []),
     )

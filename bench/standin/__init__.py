@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from bench.standin.gpus import GPUS, StandinGpu, gpu_uuid
 from bench.standin.self_test import check
-from bench.standin.switches import Faults, environment, is_standin, load
+from bench.standin.switches import Faults, environment, has_values, is_standin, load
 
-__all__ = ["GPUS", "Faults", "StandinGpu", "check", "environment", "gpu_uuid", "is_standin", "load"]
+__all__ = ["GPUS", "Faults", "StandinGpu", "check", "environment", "gpu_uuid", "has_values", "is_standin", "load"]

@@ -10,6 +10,9 @@ from dataclasses import asdict, dataclass
 
 from bench.errors import BenchError
 
+NAME_START = "Stand-in"
+"""How the name of every GPU of the stand-in begins, for torch, for NVML and so on every screen; and so no table of
+peaks or of known machines takes it for the GPU that it plays."""
 _MIB = 1024**2
 _UUID_START = "574a4ed1-0011-4222-8333-4444555566"
 """UUID of every GPU of the stand-in, without its last two digits, which count the GPUs of the machine."""
@@ -20,7 +23,7 @@ class StandinGpu:
     """State one kind of GPU as CUDA and NVML describe it."""
 
     name: str
-    """As the driver gives it."""
+    """As the driver of the real one gives it."""
     major: int
     """Compute capability; with `minor` it decides which kernels run."""
     minor: int
@@ -82,6 +85,7 @@ def gpu_facts(key: str, memory_bytes: int | None = None) -> str:
     if memory_bytes is not None and memory_bytes <= 0:
         raise BenchError(f"memory_bytes: a GPU's memory is more than {memory_bytes} bytes")
     facts = {**asdict(GPUS[key]), "uuid": _UUID_START}
+    facts["name"] = f"{NAME_START} {facts['name']}"
     if memory_bytes is not None:
         facts["memory_bytes"] = memory_bytes
     return ";".join(f"{name}={value}" for name, value in facts.items())

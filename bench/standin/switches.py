@@ -62,6 +62,8 @@ class Switches(TypedDict, total=False):
     """A file that tells what NVML's sensors say; read again at every question."""
     trace: Path | None
     """A file that gets a line for each launch, allocation, copy and wait of the process."""
+    values: bool
+    """Whether a test computes what kernels would have: the rows of the product then keep losses, though never speed."""
     faults: Faults
     """What goes wrong."""
 
@@ -85,6 +87,7 @@ def settings(switches: Switches) -> dict[str, str]:
         "STANDIN_CONTEXT_BYTES": switches.get("context_bytes"),
         "STANDIN_NVML": switches.get("nvml_script"),
         "STANDIN_TRACE": switches.get("trace"),
+        "STANDIN_VALUES": int(switches["values"]) if "values" in switches else None,
     }
     written = {name: str(value) for name, value in told.items() if value is not None}
     return written | switches.get("faults", Faults()).variables()
@@ -133,3 +136,8 @@ def load(**switches: Unpack[Switches]) -> None:
 def is_standin() -> bool:
     """Tell whether the GPUs that this process sees are the stand-in's."""
     return hasattr(ctypes.CDLL(None), "standin_version")
+
+
+def has_values() -> bool:
+    """Tell whether a test says that it computes what the stand-in's kernels would have."""
+    return is_standin() and os.environ.get("STANDIN_VALUES") == "1"

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.standin import environment
+from tests.patience import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 GIB = 1024**3
 MIB = 1024**2
-LIMIT_S = 280.0
-"""Far more than any of them takes; less than a test's own limit, so that the children are killed [s]."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +38,7 @@ def run_ranks(
     variables: Mapping[str, str] | None = None,
     may_fail: bool = False,
     kill_when: Callable[[], bool] = lambda: False,
+    kill_with_first: bool = False,
     **switches: Any,
 ) -> list[Ended]:
     """Run `work(*arguments)` in so many processes at once, with RANK, WORLD_SIZE and STORE in the environment.
@@ -50,8 +48,9 @@ def run_ranks(
         arguments: for each process, through JSON.
         ranks: number of processes.
         variables: more of the environment.
-        may_fail: do not assert that each ends with 0; and when rank 0 has ended, kill the others.
+        may_fail: do not assert that each ends with 0.
         kill_when: asked again and again; once it is true, those that still run are killed (exit code -9).
+        kill_with_first: kill the others when rank 0 has ended.
         switches: of `bench.standin.environment`.
     """
     with tempfile.TemporaryDirectory() as name:
@@ -60,7 +59,7 @@ def run_ranks(
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("STANDIN_", "CUDA_"))}
         common = {**kept, **told, "STORE": f"file://{folder}/store", "WORLD_SIZE": str(ranks), **(variables or {})}
         started = [_start(work, arguments, folder / str(rank), {**common, "RANK": str(rank)}) for rank in range(ranks)]
-        _wait(started, kill_when, end_with_first=may_fail)
+        _wait(started, kill_when, kill_with_first)
         ended = [_end(process, folder / str(rank)) for rank, process in enumerate(started)]
     if not may_fail:
         assert [one.code for one in ended] == [0] * ranks, "\n".join(one.stderr[-3000:] for one in ended)
@@ -81,21 +80,17 @@ def _start(
         return subprocess.Popen(command, cwd=ROOT, env=dict(variables), stderr=stderr)
 
 
-def _wait(started: Sequence[subprocess.Popen[bytes]], kill_when: Callable[[], bool], end_with_first: bool) -> None:
-    give_up = time.monotonic() + LIMIT_S
-    while any(process.poll() is None for process in started):
-        first_ended = end_with_first and started[0].poll() is not None
-        if kill_when() or time.monotonic() > give_up:
-            break
-        if first_ended:  # the others may be about to end by themselves
-            for process in started[1:]:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=20)
-            break
-        time.sleep(0.05)
-    for process in started:
-        process.kill()
-        process.wait()
+def _wait(started: Sequence[subprocess.Popen[bytes]], kill_when: Callable[[], bool], kill_with_first: bool) -> None:
+    def is_enough() -> bool:
+        has_ended = [process.poll() is not None for process in started]
+        return all(has_ended) or (kill_with_first and has_ended[0]) or kill_when()
+
+    try:
+        wait_until(is_enough, "the processes end", pause_s=0.05)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 def _end(process: subprocess.Popen[bytes], out: Path) -> Ended:

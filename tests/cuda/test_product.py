@@ -59,7 +59,7 @@ def _losses(folder: Path) -> dict[str, Any]:
 def test_losses_on_one_and_two_ranks_are_the_cpus(tmp_path: Path) -> None:
     axes = "{world_size: [1, 2], amp_mode: [fp32, bf16], micro_batch_size: [2, 4]}"
     with_values = {"PYTHONPATH": str(Path(__file__).parent / "with_values"), "WITH_VALUES": RANK}
-    standin = environment(count=2, ledger=tmp_path / "ledger", copy_bytes=COPY_BYTES)
+    standin = environment(count=2, ledger=tmp_path / "ledger", copy_bytes=COPY_BYTES, values=True)
     code, on_gpu = _sweep(tmp_path / "cuda", axes, "cuda", standin | with_values)
     assert code == 0, list(_rows(on_gpu).reason)
     assert list(_rows(on_gpu).outcome) == ["ok"] * 8
@@ -97,9 +97,6 @@ def test_cublas_that_does_not_start_is_a_failed_row(tmp_path: Path) -> None:
     assert "CUBLAS_STATUS_NOT_INITIALIZED" in row["reason"]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the rank aborts while it frees page-locked memory, before it has told the error"
-)
 def test_a_sticky_error_is_a_failed_row_with_its_text(tmp_path: Path) -> None:
     standin = environment(ledger=tmp_path / "ledger", faults=Faults(illegal_access_at_launch=500))
     _, folder = _sweep(tmp_path / "cuda", "{micro_batch_size: [4]}", "cuda", standin)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cuda.on_standin import MIB, run_ranks
 from tests.cuda.values import COPY_BYTES
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.cuda, pytest.mark.ddp]
 
@@ -211,7 +212,7 @@ def _one_comes_never(reached: str) -> None:
     rank, _ = _join()
     torch.distributed.barrier()
     if rank == 1:
-        time.sleep(600)
+        time.sleep(PATIENCE_S)
     torch.distributed.distributed_c10d._set_pg_timeout(timedelta(seconds=2))
     torch.distributed.all_reduce(torch.ones(3, device="cuda"))
     Path(reached).touch()
@@ -220,7 +221,9 @@ def _one_comes_never(reached: str) -> None:
 
 def test_a_collective_that_nobody_joins_runs_into_torchs_time_limit(tmp_path: Path) -> None:
     reached = tmp_path / "the host goes on"
-    waiting = run_ranks(_one_comes_never, str(reached), ranks=2, count=2, may_fail=True, variables=QUICKLY)[0]
+    waiting = run_ranks(
+        _one_comes_never, str(reached), ranks=2, count=2, may_fail=True, kill_with_first=True, variables=QUICKLY
+    )[0]
     assert reached.exists(), waiting.stderr
     assert waiting.code not in (0, -9), waiting.stderr
     assert "Watchdog caught collective operation timeout" in waiting.stderr

@@ -175,7 +175,8 @@ MEMORY: tuple[Column, ...] = (
         None,
         "memory",
         "same",
-        "How peak bytes were measured: live_storages (CPU) or caching_allocator (CUDA).",
+        "How peak bytes were measured: live_storages (CPU), caching_allocator (CUDA), or standin (a stand-in for a "
+        "GPU: bytes only, no speed, loss or energy).",
     ),
 )
 """Memory: bytes. Allocated <= active <= reserved <= capacity."""

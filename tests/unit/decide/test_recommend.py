@@ -96,6 +96,10 @@ BAD = {
     "more ranks than asked": (config(2000, world_size=4), "needs 4 ranks, more than --gpus 2"),
     "zero": (config(2000, valid_tokens=0), "no throughput was measured"),
     "null": (config(2000, valid_tokens=None), "no throughput was measured"),
+    "stand-in": (
+        config(2000, timed_s=None, memory_method="standin"),
+        "measured on a stand-in GPU, which shows no speed",
+    ),
     "nan": (config(2000, valid_tokens=163_840, timed_s=math.nan), "no throughput was measured"),
     "too full": (
         config(2000, device="cuda", gpu_name="G", peak_reserved_bytes=96, device_capacity_bytes=100),

@@ -10,7 +10,7 @@ from bench.standin.gpus import GPUS, gpu_facts, gpu_uuid
 
 def test_facts_are_written_as_pairs() -> None:
     facts = dict(pair.split("=") for pair in gpu_facts("a100-80gb").split(";"))
-    assert facts["name"] == "NVIDIA A100-SXM4-80GB"
+    assert facts["name"] == "Stand-in NVIDIA A100-SXM4-80GB"
     assert (facts["major"], facts["minor"], facts["sms"]) == ("8", "0", "108")
     assert int(facts["memory_bytes"]) == GPUS["a100-80gb"].memory_bytes
 

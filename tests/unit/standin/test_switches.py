@@ -27,7 +27,7 @@ def test_a_child_finds_the_libraries_first() -> None:
         "/cache/standin/libcuda.so.1",
         "/cache/standin/libnvidia-ml.so.1",
     ]
-    assert told["STANDIN_GPU"].startswith("name=NVIDIA A100-SXM4-80GB;")
+    assert told["STANDIN_GPU"].startswith("name=Stand-in NVIDIA A100-SXM4-80GB;")
     assert told["STANDIN_GPU_COUNT"] == "1"
 
 
