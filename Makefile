@@ -37,6 +37,7 @@ sweep: $(STAMP)
 # Two files of tests at a time: many start processes of their own.
 test: $(DEV)
 	$(BIN)/python -m pytest -m "not gpu and not soak and not cuda" -n 2 --dist loadfile
+	@echo "left out: the CUDA code on a stand-in GPU (make test-cuda), a real GPU (pytest -m gpu), long tests (make soak)"
 
 $(CUDA)/.installed: pyproject.toml constraints-cuda.txt
 	$(PYTHON) -m venv $(CUDA)
@@ -44,9 +45,12 @@ $(CUDA)/.installed: pyproject.toml constraints-cuda.txt
 	$(CUDA)/bin/python -m pip install --quiet -c constraints-cuda.txt -e . --group dev
 	@touch $@
 
-# One process: each test starts torch anew, which needs memory more than cores.
+# First with the stand-in GPU, then the fast tests under the same torch without it; at last, which CUDA lines none entered.
 test-cuda: $(CUDA)/.installed
-	$(CUDA)/bin/python -m pytest -m cuda
+	rm -f .coverage-with-standin* .coverage-without*
+	$(CUDA)/bin/python -m coverage run --data-file=.coverage-with-standin -m pytest -m cuda -n 2 --dist loadfile
+	$(CUDA)/bin/python -m coverage run --data-file=.coverage-without -m pytest -n 2 --dist loadfile
+	$(CUDA)/bin/python -m tests.cuda.entered .coverage-with-standin .coverage-without
 
 soak: $(DEV)
 	$(BIN)/python -m pytest -m soak
@@ -71,4 +75,4 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(CUDA)
+	rm -rf $(VENV) $(CUDA) .coverage*
