@@ -83,8 +83,8 @@ def _beyond(held_bytes: int, reserved_bytes: int) -> int | None:
 
 def _at_the_end(rank: RankTiming, track: GpuTrack) -> list[GpuSample]:
     """Give the samples of the timed part, and just after it, in order."""
-    if rank.timed_from_s is None or rank.timed_to_s is None:
-        return []
+    assert rank.timed_from_s is not None, "only what was timed is asked for"
+    assert rank.timed_to_s is not None, "only what was timed is asked for"
     return [sample for sample in track.samples if rank.timed_from_s <= sample.monotonic_s <= rank.timed_to_s + AFTER_S]
 
 

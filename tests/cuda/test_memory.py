@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bench.standin import GPUS, gpu_uuid
+from bench.standin.gpus import NAME_START
 from tests.cuda.on_standin import GIB, MIB, run, run_ranks
 
 pytestmark = pytest.mark.cuda
@@ -150,7 +151,7 @@ def test_visible_devices_choose_by_index_or_uuid(visible: str) -> None:
     told = run(_identity, gpu="h100-80gb", count=4, variables={"CUDA_VISIBLE_DEVICES": visible})
     assert told == {
         "count": 2,
-        "name": gpu.name,
+        "name": f"{NAME_START} {gpu.name}",
         "capability": [9, 0],
         "sms": gpu.sms,
         "total": gpu.memory_bytes,

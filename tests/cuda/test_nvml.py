@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.standin import GPUS, gpu_uuid
+from bench.standin.gpus import NAME_START
 from tests.cuda.on_standin import GIB, MIB, run
 
 pytestmark = pytest.mark.cuda
@@ -54,7 +55,7 @@ def _read(rewrite: str | None = None, path: str = "") -> dict[str, Any]:
 def test_every_gpu_of_the_machine_is_told_whatever_is_visible() -> None:
     told = run(_read, count=2, variables={"CUDA_VISIBLE_DEVICES": "1"})
     assert [gpu["uuid"] for gpu in told.values()] == [gpu_uuid(0), gpu_uuid(1)]
-    assert {gpu["name"] for gpu in told.values()} == {GPUS["a100-80gb"].name}
+    assert {gpu["name"] for gpu in told.values()} == {f"{NAME_START} {GPUS['a100-80gb'].name}"}
     assert [gpu["used"] for gpu in told.values()] == [0, 0]
 
 

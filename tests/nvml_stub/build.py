@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -23,4 +24,5 @@ def build_stub(folder: Path, *flags: str) -> Path:
 
 def stub_environment(folder: Path, **settings: str) -> dict[str, str]:
     """Give the variables that put the stub before any real library; the loader reads them when a process starts."""
-    return {"LD_LIBRARY_PATH": str(folder), **settings}
+    measured = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
+    return {"LD_LIBRARY_PATH": str(folder), **measured, **settings}

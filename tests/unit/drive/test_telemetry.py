@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pynvml
 import pytest
 
 from bench.drive.telemetry import Telemetry
@@ -139,6 +140,37 @@ def test_rank_that_said_nothing_had_the_gpu_it_was_to_take() -> None:
     silent = end_of([bench.gpu], [OWN_PID], None).ranks[0]
     end = LaunchEnd((type(silent)(0, 1, None, None),), None, 1.0, pids=(OWN_PID,))
     assert launch.health(end).columns["foreign_processes"] == 0
+
+
+def test_rank_that_said_nothing_had_the_only_gpu_that_was_watched() -> None:
+    """Torch had not told which one it would take."""
+    bench = Bench(())
+    with bench.telemetry.watching("cuda", 1) as launch:
+        pass
+    launch.tracks = launch.tracks[:1]
+    silent = end_of([bench.gpu], [OWN_PID], None).ranks[0]
+    end = LaunchEnd((type(silent)(0, 1, None, None),), None, 1.0, pids=(OWN_PID,))
+    assert launch.health(end).columns["foreign_processes"] == 0
+
+
+def test_launch_whose_gpus_could_not_be_watched_says_so() -> None:
+    """NVML refused nothing, and gave nothing either."""
+    bench = Bench()
+    with bench.telemetry.watching("cuda", 1) as launch:
+        pass
+    launch.tracks = []
+    health = launch.health(end_of([bench.gpu], [OWN_PID], TIMED_S))
+    assert health.columns["telemetry_problem"] == "no GPU could be watched"
+
+
+def test_gpu_that_tells_nothing_is_left_out_of_a_look() -> None:
+    """What it is now is not known, so it is neither hot nor cool."""
+    clock = ScriptClock()
+    watch = GpuWatch(FakeNvml([FakeGpu()], clock, {"*": (0.5, pynvml.NVML_ERROR_NOT_SUPPORTED)}), clock)
+    watch.choose(["GPU-a"])
+    assert list(watch.look()) == ["GPU-a"]
+    clock.now_s = 1.0
+    assert watch.look() == {}
 
 
 def test_launch_that_ended_before_the_driver_was_asked_says_so() -> None:

@@ -174,3 +174,13 @@ def test_device_files_are_numbered_gpus_alone(tmp_path: Path, monkeypatch: pytes
         (tmp_path / name).touch()
     monkeypatch.setattr(nvml, "_DEV", tmp_path)
     assert [Path(file).name for file in nvml.device_files()] == ["nvidia0", "nvidia1"]
+
+
+def test_library_of_that_name_that_is_not_nvidias_is_said_in_plain_words() -> None:
+    """Such as a damaged file."""
+    import pynvml
+
+    def load() -> None:
+        raise OSError("file too short")
+
+    assert nvml.problem_of(pynvml, load) == "the NVIDIA driver library cannot be used: file too short"
