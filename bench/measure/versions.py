@@ -17,7 +17,10 @@ def nccl_version() -> str | None:
 
 
 def cudnn_version() -> str | None:
-    """Give cuDNN's version number, such as 90100; None without it."""
+    """Give cuDNN's version number, such as 90100; None without it, or where it is not for this GPU."""
     cudnn: Any = torch.backends.cudnn
-    version = cudnn.version()
+    try:
+        version = cudnn.version()
+    except RuntimeError:  # the GPU is older than cuDNN; what cannot run there says so itself
+        return None
     return None if version is None else str(version)

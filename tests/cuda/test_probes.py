@@ -50,6 +50,7 @@ def test_a_gpu_that_computes_nothing_does_not_count_and_its_error_is_told() -> N
 def test_a_gpu_older_than_torchs_kernels_is_told_with_torchs_own_words() -> None:
     told = _probe(gpu="v100-32gb", variables={"STANDIN_ARCHITECTURES": "75,80"})
     assert told["device_count"] == 0
+    assert told["cudnn_version"] is None
     assert told["problem"]
 
 
