@@ -1,0 +1,62 @@
+"""Make wrong steps and see that `bench check` catches each: `python -m tests.wrong_steps [right step ...]`.
+
+Which mutants are right after all is decided by an oracle outside `bench.check`. Exits with 1 when a wrong one escapes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections import Counter
+
+from click import echo
+
+from tests.wrong_steps.judge import Judged, equivalent, judge
+from tests.wrong_steps.mutants import Mutant, mutants_of, right_steps
+
+
+def main(names: list[str]) -> int:
+    """Judge the mutants of these right steps, or of all; print a table and return 1 where one escaped."""
+    chosen = {name: source for name, source in right_steps().items() if not names or name in names}
+    mutants = [mutant for name, source in chosen.items() for mutant in mutants_of(name, source)]
+    for name, source in chosen.items():
+        assert equivalent(source, name), f"{name} is not a right step"
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+        judged = pool.starmap(judge, [(mutant.source, mutant.origin) for mutant in mutants], chunksize=4)
+    wrong = [(mutant, found) for mutant, found in zip(mutants, judged, strict=True) if not found.is_equivalent]
+    right = [(mutant, found) for mutant, found in zip(mutants, judged, strict=True) if found.is_equivalent]
+    for mutant, found in wrong:
+        if found.verdict == "PASS":
+            _show("ESCAPED  ", mutant, found)
+    for mutant, found in wrong:
+        if found.verdict == "NOT PROVEN":
+            _show("unproven ", mutant, found)
+    for mutant, found in right:
+        if found.verdict == "FAIL":
+            _show("WRONGED  ", mutant, found)
+    echo(f"{'':16}mutants  equivalent  wrong  FAIL  NOT PROVEN  PASS")
+    for key in dict.fromkeys(mutant.origin for mutant in mutants):
+        _row(key, [(m, f) for m, f in zip(mutants, judged, strict=True) if m.origin == key])
+    for key in dict.fromkeys(mutant.kind for mutant in mutants):
+        _row(key, [(m, f) for m, f in zip(mutants, judged, strict=True) if m.kind == key])
+    _row("all", list(zip(mutants, judged, strict=True)))
+    escaped = sum(found.verdict == "PASS" for _, found in wrong)
+    wronged = sum(found.verdict == "FAIL" for _, found in right)
+    echo(f"caught {len(wrong) - escaped} of {len(wrong)} wrong steps; {wronged} of {len(right)} right ones failed")
+    return int(escaped > 0 or wronged > 0)
+
+
+def _show(mark: str, mutant: Mutant, found: Judged) -> None:
+    echo(f"{mark}{mutant.origin}, {mutant.kind}: {mutant.words} [{found.words}]")
+
+
+def _row(key: str, of: list[tuple[Mutant, Judged]]) -> None:
+    wrong = Counter(found.verdict for _, found in of if not found.is_equivalent)
+    total = sum(wrong.values())
+    counts = f"{len(of):7}  {len(of) - total:10}  {total:5}  {wrong['FAIL']:4}  {wrong['NOT PROVEN']:10}"
+    echo(f"{key:16}{counts}  {wrong['PASS']:4}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
