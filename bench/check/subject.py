@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +21,8 @@ from bench.loop import batch_coupled_layers, forward_is_random, random_layers
 from bench.sweep.presets import PRESETS
 from bench.workload.build import build_model
 
-_COPIES = 10
-"""float64 copies of the parameters that a proof holds at its peak: weights, gradients, two moments and a snapshot of
+_COPIES = 13
+"""float64 copies of the parameters that a proof holds at its peak: weights, gradients, two moments, snapshots of
 model and reference, and temporaries."""
 _SHARE_OF_MEMORY = 0.7
 
@@ -83,6 +84,19 @@ def is_random_at_rest(subject: Subject) -> bool:
         return logits.sum()
 
     return forward_is_random(total, subject.fresh(), inputs)
+
+
+def reentrant_hint(subject: Subject) -> str:
+    """Say so where reentrant checkpointing keeps gradients from layers behind frozen ones; empty where it does not."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        subject.fresh()(torch.zeros((2, 4), dtype=torch.int64))
+    if not any("None of the inputs have requires_grad" in str(each.message) for each in said):
+        return ""
+    return (
+        "reentrant checkpointing gives no gradient to layers whose inputs need none, as adapters behind a frozen "
+        "embedding: checkpoint with use_reentrant=False"
+    )
 
 
 class TooLarge(Exception):

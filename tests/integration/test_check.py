@@ -14,7 +14,7 @@ import pytest
 from bench.check.exchange.lines import Line, overall
 from bench.check.exchange.request import ProofRequest, request_of
 from bench.check.reduced import LARGE_PARAMETERS, parameters_of
-from bench.drive.proofs import Proofs, columns_of, run_proof
+from bench.drive.proofs import FORMAT, Proofs, _digest, columns_of, run_proof
 from bench.launch.launcher import Launcher
 from bench.record.paths import LaunchPaths, SweepPaths
 from bench.sweep.expand import expand
@@ -180,7 +180,7 @@ def test_sweep_proves_each_configuration_once_and_keeps_it(lab: Lab, launcher: L
 
 
 def test_proof_of_another_torch_is_made_again(lab: Lab, launcher: Launcher, tmp_path: Path) -> None:
-    """Kept proofs are those of the torch that is installed; a damaged file is no proof."""
+    """Kept proofs are those of this version and of the torch that is installed; a damaged file is no proof."""
     paths = SweepPaths(tmp_path / "kept")
     paths.folder.mkdir()
     (trial, *_) = lab.trials(lab.sweep())
@@ -188,6 +188,11 @@ def test_proof_of_another_torch_is_made_again(lab: Lab, launcher: Launcher, tmp_
     key = request_of(trial.config, 1.0).key()
     paths.proofs.write_text(json.dumps({"format": 1, "torch": "0.1", "proofs": {key: kept}}))
     assert Proofs(paths, launcher).for_trial(trial)["proof"] == "PASS"
+    document = json.loads(paths.proofs.read_text())
+    proofs = {key: kept}
+    older = {"format": FORMAT - 1, "torch": document["torch"], "sha256": _digest(proofs), "proofs": proofs}
+    paths.proofs.write_text(json.dumps(older))
+    assert Proofs(paths, launcher).for_trial(trial)["proof"] == "PASS", "an older version proved less"
     paths.proofs.write_text('{"format": 1, "tor')
     assert Proofs(paths, launcher).for_trial(trial)["proof"] == "PASS"
 

@@ -1,29 +1,44 @@
-"""Make wrong steps and see that `bench check` catches each: `python -m tests.wrong_steps [right step ...]`.
+"""Make wrong steps and see that `bench check` catches each.
 
-Which mutants are right after all is decided by an oracle outside `bench.check`. Exits with 1 when a wrong one escapes.
+    python -m tests.wrong_steps [--known FILE] [right step ...]
+
+Which mutants are right after all is decided by an oracle outside `bench.check`; FILE keeps what it found, as its 200
+layouts take most of the time, and a change of the check does not change it. Exits with 1 when a wrong one escapes.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import multiprocessing
 import os
 import sys
 from collections import Counter
+from pathlib import Path
 
 from click import echo
 
-from tests.wrong_steps.judge import Judged, equivalent, judge
+from tests.wrong_steps.judge import Judged, ask, check, equivalent
 from tests.wrong_steps.mutants import Mutant, mutants_of, right_steps
 
 
 def main(names: list[str]) -> int:
     """Judge the mutants of these right steps, or of all; print a table and return 1 where one escaped."""
+    known = Known(Path(names[1])) if names[:1] == ["--known"] else Known(None)
+    names = names[2:] if names[:1] == ["--known"] else names
     chosen = {name: source for name, source in right_steps().items() if not names or name in names}
     mutants = [mutant for name, source in chosen.items() for mutant in mutants_of(name, source)]
     for name, source in chosen.items():
         assert equivalent(source, name), f"{name} is not a right step"
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        judged = pool.starmap(judge, [(mutant.source, mutant.origin) for mutant in mutants], chunksize=4)
+        asked = [mutant for mutant in mutants if mutant.source not in known.right]
+        answers = pool.imap(ask, [(mutant.source, mutant.origin) for mutant in asked], chunksize=4)
+        for number, (mutant, is_right) in enumerate(zip(asked, answers, strict=True)):
+            known.right[mutant.source] = is_right
+            if number % 50 == 0 or mutant is asked[-1]:
+                known.write()
+        verdicts = pool.imap(check, [(mutant.source, mutant.origin) for mutant in mutants], chunksize=4)
+        judged = [Judged(known.right[mutant.source], *found) for mutant, found in zip(mutants, verdicts, strict=True)]
     wrong = [(mutant, found) for mutant, found in zip(mutants, judged, strict=True) if not found.is_equivalent]
     right = [(mutant, found) for mutant, found in zip(mutants, judged, strict=True) if found.is_equivalent]
     for mutant, found in wrong:
@@ -45,6 +60,28 @@ def main(names: list[str]) -> int:
     wronged = sum(found.verdict == "FAIL" for _, found in right)
     echo(f"caught {len(wrong) - escaped} of {len(wrong)} wrong steps; {wronged} of {len(right)} right ones failed")
     return int(escaped > 0 or wronged > 0)
+
+
+class Known:
+    """What the oracle found before, by the source of a mutant."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.right: dict[str, bool] = {}
+        if path is not None and path.exists():
+            document = json.loads(path.read_text())
+            self.right = document["right"] if document["oracle"] == _oracle() else {}
+
+    def write(self) -> None:
+        """Keep it, where it is to be kept."""
+        if self._path is not None:
+            self._path.write_text(json.dumps({"oracle": _oracle(), "right": self.right}))
+
+
+def _oracle() -> str:
+    """Tell one oracle from another."""
+    sources = [(Path(__file__).parent / name).read_bytes() for name in ("oracle.py", "ranks.py")]
+    return hashlib.sha256(b"".join(sources)).hexdigest()
 
 
 def _show(mark: str, mutant: Mutant, found: Judged) -> None:

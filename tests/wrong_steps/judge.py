@@ -60,10 +60,16 @@ def checked(source: str, origin: str) -> tuple[str, str]:
     return verdict, f"{first.name}: {first.words}"
 
 
-def judge(source: str, origin: str) -> Judged:
-    """Ask both."""
+def ask(mutant: tuple[str, str]) -> bool:
+    """Ask the oracle of (source, right step) in a process of its own."""
     torch.set_num_threads(1)
-    return Judged(equivalent(source, origin), *checked(source, origin))
+    return equivalent(*mutant)
+
+
+def check(mutant: tuple[str, str]) -> tuple[str, str]:
+    """Ask `bench check` of (source, right step) in a process of its own."""
+    torch.set_num_threads(1)
+    return checked(*mutant)
 
 
 @contextlib.contextmanager

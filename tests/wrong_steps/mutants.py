@@ -75,7 +75,7 @@ def _statement_changes(whole: ast.Module) -> Iterator[tuple[str, Change]]:
             yield "dropped", lambda tree, b=b, i=i: _drop(tree, b, i)
             yield "doubled", lambda tree, b=b, i=i: _double(tree, b, i)
             for to in range(len(block)):
-                if to != i and (to == i + 1 or to in (0, len(block) - 1)):
+                if to == i + 1 or (to != i and to == len(block) - 1):
                     yield "moved", lambda tree, b=b, i=i, to=to: _move(tree, b, i, to)
             for outer, around in enumerate(blocks):
                 for at, parent in enumerate(around):
@@ -249,7 +249,7 @@ INSERTED = {
 def _insertions(whole: ast.Module) -> Iterator[tuple[str, Change]]:
     for words, text in INSERTED.items():
         for b, block in enumerate(_blocks(whole)[:2]):
-            for at in (0, len(block)):
+            for at in (0, len(block)) if b == 0 else (0,):
                 yield "inserted", lambda tree, b=b, at=at, words=words, text=text: _insert(tree, b, at, words, text)
 
 

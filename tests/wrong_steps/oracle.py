@@ -73,7 +73,7 @@ def draw(number: int, world_size: int) -> Layout:
     """Draw a layout: lengths, what is masked, accumulation steps, optimizer, clip and schedule."""
     chance = random.Random(number)
     steps = chance.choice((1, 2, 2, 3, 4))
-    count = chance.randint(1, 3 * steps) * world_size - chance.randint(0, world_size - 1)
+    count = chance.randint(1, 2 * steps + 1) * world_size - chance.randint(0, world_size - 1)
     generator = torch.Generator().manual_seed(number)
     batches = [_batch(chance, generator) for _ in range(count)]
     size = steps * world_size
