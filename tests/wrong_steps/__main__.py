@@ -18,7 +18,7 @@ from pathlib import Path
 
 from click import echo
 
-from tests.wrong_steps.judge import Judged, ask, check, equivalent
+from tests.wrong_steps.judge import Judged, ask, check
 from tests.wrong_steps.mutants import Mutant, mutants_of, right_steps
 
 
@@ -28,15 +28,13 @@ def main(names: list[str]) -> int:
     names = names[2:] if names[:1] == ["--known"] else names
     chosen = {name: source for name, source in right_steps().items() if not names or name in names}
     mutants = [mutant for name, source in chosen.items() for mutant in mutants_of(name, source)]
-    for name, source in chosen.items():
-        assert equivalent(source, name), f"{name} is not a right step"
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        asked = [mutant for mutant in mutants if mutant.source not in known.right]
-        answers = pool.imap(ask, [(mutant.source, mutant.origin) for mutant in asked], chunksize=4)
-        for number, (mutant, is_right) in enumerate(zip(asked, answers, strict=True)):
-            known.right[mutant.source] = is_right
-            if number % 50 == 0 or mutant is asked[-1]:
-                known.write()
+        whole = [(source, name) for name, source in chosen.items()]
+        asked = [one for one in [*whole, *((m.source, m.origin) for m in mutants)] if one[0] not in known.right]
+        for (source, _), is_right in zip(asked, pool.imap(ask, asked), strict=True):
+            known.right[source] = is_right
+            known.write()
+        assert all(known.right[source] for source in chosen.values()), "a right step is not right to the oracle"
         verdicts = pool.imap(check, [(mutant.source, mutant.origin) for mutant in mutants], chunksize=4)
         judged = [Judged(known.right[mutant.source], *found) for mutant, found in zip(mutants, verdicts, strict=True)]
     wrong = [(mutant, found) for mutant, found in zip(mutants, judged, strict=True) if not found.is_equivalent]

@@ -84,8 +84,7 @@ def _statement_changes(whole: ast.Module) -> Iterator[tuple[str, Change]]:
                             yield "moved", lambda t, b=b, i=i, o=outer, a=at, n=after: _hoist(t, b, i, o, a + n)
                     if statement is not parent and around is block and isinstance(parent, ast.For | ast.If | ast.With):
                         inner = next(n for n, each in enumerate(blocks) if each is parent.body)
-                        for last in (False, True):
-                            yield "moved", lambda t, b=b, i=i, n=inner, last=last: _sink(t, b, i, n, last)
+                        yield "moved", lambda t, b=b, i=i, n=inner: _sink(t, b, i, n)
 
 
 def _drop(tree: ast.Module, b: int, i: int) -> str:
@@ -116,12 +115,12 @@ def _hoist(tree: ast.Module, b: int, i: int, outer: int, at: int) -> str:
     return f"{_said(statement)} out of its block"
 
 
-def _sink(tree: ast.Module, b: int, i: int, inner: int, last: bool) -> str:
+def _sink(tree: ast.Module, b: int, i: int, inner: int) -> str:
     blocks = _blocks(tree)
     statement = blocks[b][i]
     blocks[b][i] = ast.Pass()
-    blocks[inner].insert(len(blocks[inner]) if last else 0, statement)
-    return f"{_said(statement)} into a block, {'last' if last else 'first'}"
+    blocks[inner].insert(0, statement)
+    return f"{_said(statement)} into a block"
 
 
 OPERATORS: dict[type[ast.operator], list[type[ast.operator]]] = {
@@ -248,15 +247,13 @@ INSERTED = {
 
 def _insertions(whole: ast.Module) -> Iterator[tuple[str, Change]]:
     for words, text in INSERTED.items():
-        for b, block in enumerate(_blocks(whole)[:2]):
-            for at in (0, len(block)) if b == 0 else (0,):
-                yield "inserted", lambda tree, b=b, at=at, words=words, text=text: _insert(tree, b, at, words, text)
+        for at in (0, len(_blocks(whole)[0])):
+            yield "inserted", lambda tree, at=at, words=words, text=text: _insert(tree, at, words, text)
 
 
-def _insert(tree: ast.Module, b: int, at: int, words: str, text: str) -> str:
-    block = _blocks(tree)[b]
-    block.insert(at, ast.parse(text).body[0])
-    return f"{words}, {'first' if at == 0 else 'last'} in block {b}"
+def _insert(tree: ast.Module, at: int, words: str, text: str) -> str:
+    _blocks(tree)[0].insert(at, ast.parse(text).body[0])
+    return f"{words}, {'first' if at == 0 else 'last'}"
 
 
 def _compiles(text: str) -> bool:

@@ -72,8 +72,8 @@ class Layout:
 def draw(number: int, world_size: int) -> Layout:
     """Draw a layout: lengths, what is masked, accumulation steps, optimizer, clip and schedule."""
     chance = random.Random(number)
-    steps = chance.choice((1, 2, 2, 3, 4))
-    count = chance.randint(1, 2 * steps + 1) * world_size - chance.randint(0, world_size - 1)
+    steps = chance.choice((1, 2, 2, 3))
+    count = chance.randint(1, steps + 2) * world_size - chance.randint(0, world_size - 1)
     generator = torch.Generator().manual_seed(number)
     batches = [_batch(chance, generator) for _ in range(count)]
     size = steps * world_size
@@ -86,7 +86,7 @@ def draw(number: int, world_size: int) -> Layout:
 
 
 def _batch(chance: random.Random, generator: torch.Generator) -> Batch:
-    lengths = [chance.randint(1, 12) for _ in range(chance.choice((1, 1, 2, 3)))]
+    lengths = [chance.randint(1, 9) for _ in range(chance.choice((1, 1, 2, 3)))]
     shape = (len(lengths), max(lengths))
     inputs = torch.randint(0, CLASSES, shape, generator=generator)
     targets = torch.randint(0, CLASSES, shape, generator=generator)
