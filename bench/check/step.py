@@ -24,6 +24,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from bench.check.oracle import Batch
+from bench.check.user_errors import described
 from bench.errors import BenchError
 
 _REQUIRED = ("model", "optimizer", "micro_batches")
@@ -162,9 +163,7 @@ def load(reference: str, what: str) -> Any:
     except BaseException as error:  # the user's module may raise anything when it is imported
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise BenchError(
-            f"{what} = {reference}: {module_name} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        raise BenchError(f"{what} = {reference}: {module_name} cannot be imported: {described(error)}") from error
     if not hasattr(module, attribute):
         raise BenchError(f"{what} = {reference}: {module_name} has no {attribute}.")
     return getattr(module, attribute)

@@ -16,6 +16,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from bench.check.reduced import reduced
 from bench.check.step import load
+from bench.check.user_errors import described
 from bench.errors import BenchError
 from bench.loop import batch_coupled_layers, forward_is_random, random_layers
 from bench.sweep.presets import PRESETS
@@ -133,7 +134,7 @@ def _subject_of_user(reference: str) -> Subject:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise BenchError(f"--model = {reference} raised {type(error).__name__}: {error}") from error
+        raise BenchError(f"--model = {reference} raised {described(error)}") from error
     parts = built if isinstance(built, dict) else {"model": built}
     model, class_weights = parts.get("model"), parts.get("class_weights")
     if not isinstance(model, nn.Module):
@@ -155,7 +156,7 @@ def _classes(model: nn.Module, reference: str) -> int:
             logits: Any = model(inputs)
     except Exception as error:
         raise BenchError(
-            f"--model = {reference}: the model cannot take inputs (2, 3) int64: {type(error).__name__}: {error}"
+            f"--model = {reference}: the model cannot take inputs (2, 3) int64: {described(error)}"
         ) from error
     if not isinstance(logits, Tensor) or logits.shape[:2] != inputs.shape or logits.dim() != 3:
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__

@@ -19,7 +19,7 @@ _NOT_THE_USERS = tuple(
         ),
     }
 )
-_MOST_WORDS = 300
+_MOST_WORDS = 400
 
 _NO_SYNC = "no_sync exists on a DistributedDataParallel model alone, and the check hands over a plain one"
 

@@ -1,6 +1,6 @@
 """Make wrong steps and see that `bench check` catches each.
 
-    python -m tests.wrong_steps [--known FILE] [right step ...]
+    python -m tests.wrong_steps [--known FILE] [--sample N] [right step ...]
 
 Which mutants are right after all is decided by an oracle outside `bench.check`; FILE keeps what it found, as its 200
 layouts take most of the time, and a change of the check does not change it. Exits with 1 when a wrong one escapes.
@@ -14,20 +14,28 @@ import multiprocessing
 import os
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+import click
 from click import echo
 
 from tests.wrong_steps.judge import Judged, ask, check
-from tests.wrong_steps.mutants import Mutant, mutants_of, right_steps
+from tests.wrong_steps.mutants import Mutant, mutants_of, right_steps, sample
 
 
-def main(names: list[str]) -> int:
-    """Judge the mutants of these right steps, or of all; print a table and return 1 where one escaped."""
-    known = Known(Path(names[1])) if names[:1] == ["--known"] else Known(None)
-    names = names[2:] if names[:1] == ["--known"] else names
+@click.command()
+@click.option("--known", type=click.Path(path_type=Path), help="Keep what the oracle finds in this file.")
+@click.option("--sample", "most", type=int, default=10_000, help="Judge so many mutants, always the same.")
+@click.argument("names", nargs=-1)
+def main(known: Path | None, most: int, names: tuple[str, ...]) -> None:
+    """Judge the mutants of these right steps, or of all; print a table and exit with 1 where one escaped."""
+    sys.exit(_main(Known(known), most, names))
+
+
+def _main(known: Known, most: int, names: Sequence[str]) -> int:
     chosen = {name: source for name, source in right_steps().items() if not names or name in names}
-    mutants = [mutant for name, source in chosen.items() for mutant in mutants_of(name, source)]
+    mutants = sample([mutant for name, source in chosen.items() for mutant in mutants_of(name, source)], most)
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
         whole = [(source, name) for name, source in chosen.items()]
         asked = [one for one in [*whole, *((m.source, m.origin) for m in mutants)] if one[0] not in known.right]
@@ -94,4 +102,4 @@ def _row(key: str, of: list[tuple[Mutant, Judged]]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

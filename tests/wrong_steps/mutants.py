@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,11 @@ def right_steps() -> dict[str, str]:
 def all_mutants() -> list[Mutant]:
     """Make the mutants of every right step, each text once."""
     return [mutant for name, source in right_steps().items() for mutant in mutants_of(name, source)]
+
+
+def sample(mutants: list[Mutant], most: int) -> list[Mutant]:
+    """Choose at most so many, always the same, without regard to what they are."""
+    return sorted(mutants, key=lambda mutant: hashlib.sha256(mutant.source.encode()).digest())[:most]
 
 
 def mutants_of(name: str, source: str) -> list[Mutant]:
