@@ -67,7 +67,7 @@ CASES = (
     Case("masked sequences and micro-batches", ((4, 5), (3,), (6, 2), (7,)), 4, "sgd", masked=(1, 2, 5), passes=2),
     Case("full windows of equal micro-batches", ((4,), (4,), (4,), (4,)), 2, "adamw"),
     Case("a data set smaller than a micro-batch", ((7, 3),), 3, "sgd", passes=3),
-    Case("one accumulation step", ((6,), (11, 2)), 1, "adamw"),
+    Case("one accumulation step", ((6,), (1,), (11, 2)), 1, "adamw"),
     Case("clipped and scheduled", _UNEQUAL, 3, "adamw", is_bounded=True, passes=2),
     Case("a masked window", ((4, 3), (2,), (5,), (3,), (6,)), 2, "adamw", masked=(2, 3, 4), passes=2),
 )

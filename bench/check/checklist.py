@@ -58,12 +58,15 @@ def examples_line(watched: Sequence[Watched]) -> Line:
 
 
 def _is_excused(one: Watched, watched: Sequence[Watched]) -> bool:
-    """Tell whether updates too many come of a wrong gradient, which windows without any target have too."""
+    """Tell whether updates too many or too few come of a gradient that is wrong elsewhere, whose line says why.
+
+    A window without any target has such a gradient too, and one whose only target was changed may have none.
+    """
+    others = [seen for other in watched if other is not one for seen in other.watch.seen]
+    wrong = [seen.cause for seen in others if seen.gradient_error > TOLERANCE and seen.cause is not None]
     many = len(one.watch.seen) - one.updates
-    is_wrong = any(
-        each.gradient_error > TOLERANCE for other in watched if other is not one for each in other.watch.seen
-    )
-    return is_wrong and 0 < many <= len(one.watch.windows) - one.updates
+    is_of_empty = bool(wrong) and 0 < many <= len(one.watch.windows) - one.updates
+    return is_of_empty or any(cause.is_exact and cause.shares is None for cause in wrong)
 
 
 def _updates_of_each_sequence(one: Watched) -> list[list[int]] | None:
