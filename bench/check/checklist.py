@@ -144,6 +144,9 @@ def update_line(watched: Sequence[Watched], weighting: Line, cut: CutResult | No
     ]
     error = max(errors)
     words = f"relative error {error:.1e} at most, SGD with momentum and AdamW (eps 1e-4) in float64"
+    changed = sorted(set().union(*(one.watch.changed_options for one in watched)))
+    if error > TOLERANCE and changed:
+        words = f"relative error {error:.1e}: the step changes {', '.join(changed)} of the optimizer"
     if error <= TOLERANCE and cut is not None and cut.parameters > TOLERANCE:
         return Line("update", "FAIL", cut.parameters, _cut_in_words(cut))
     return Line("update", "PASS" if error <= TOLERANCE else "FAIL", error, words)

@@ -16,17 +16,23 @@ ROUNDING = 1e-5
 
 
 class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keep float64 where a float64 tensor is cast to float32, and count the casts."""
+    """Keep float64 where a float64 tensor is cast to float32, and note whether float32 is made use of."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.casts = 0
+        self.has_float32 = False
+        """Whether an operation on float64 gave float32, or would have."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation, as it is or without its cast."""
         kwargs = kwargs or {}
         is_cast = func is torch.ops.aten._to_copy.default and kwargs.get("dtype") is torch.float32
         if is_cast and isinstance(args[0], Tensor) and args[0].dtype is torch.float64:
-            self.casts += 1
+            self.casts, self.has_float32 = self.casts + 1, True
             kwargs = kwargs | {"dtype": torch.float64}
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if isinstance(result, Tensor) and result.dtype is torch.float32:
+            given = [each.dtype for each in args if isinstance(each, Tensor)]
+            self.has_float32 = self.has_float32 or torch.float64 in given
+        return result

@@ -35,7 +35,7 @@ class Tried:
     notes: list[str] = field(default_factory=list)
     """What else there is to say of the step, in clauses."""
     rounding: float | None = None
-    """Largest error of a gradient with the step's casts to float32; null where it makes none."""
+    """Largest error of a gradient with the step's float32; null where it makes no use of it."""
     is_rounding_left_out: bool = False
     """Whether the cases were run without these casts."""
     cut: CutResult | None = None
@@ -51,10 +51,10 @@ def try_step(step: Step, subject: Subject, deadline_s: float, is_random: bool) -
     mode: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
     largest = _largest_error(tried.watched)
     if TOLERANCE < largest <= ROUNDING:
-        tried.rounding = largest
         in_double = InDouble()
         with in_double:
             again = run_cases(step, subject, deadline_s, 1, 0)
+        tried.rounding = largest if in_double.has_float32 else None
         if in_double.casts and again[1] is None and again[2] is None and _largest_error(again[0]) <= TOLERANCE:
             tried.watched, tried.is_rounding_left_out, mode = again[0], True, InDouble
     clip_norm = _own_clip(tried.watched)

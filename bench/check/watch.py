@@ -26,6 +26,7 @@ TOLERANCE = 1e-10
 """Largest relative error of a gradient or an applied update in float64."""
 _ZERO = 1e-12
 """A gradient below this share of the whole is zero by analysis: what is left is rounding."""
+_OPTIONS = ("momentum", "dampening", "nesterov", "weight_decay", "betas", "eps")
 _CLIP_EPS = 1e-6
 """torch divides by the norm plus this when it clips."""
 
@@ -88,6 +89,8 @@ class Watch:
     is_broken_by_empty: bool = False
     """Whether such a window gave gradients that are no numbers."""
     beside: list[Beside] = field(default_factory=list)
+    changed_options: set[str] = field(default_factory=set)
+    """Settings of the optimizer that the step changed, beside the rate."""
     is_data_changed: bool = False
     """Whether the step changed what it was handed."""
     untrained: set[str] = field(default_factory=set)
@@ -194,9 +197,8 @@ class Watch:
     def _judge_empty(self, seen: Seen, given: Sequence[Tensor]) -> None:
         """Let a window without any target make an update of nothing: its concatenated batch has no mean."""
         self.seen_empty.append(seen)
-        self._right = [
-            None if parameter.grad is None else torch.zeros_like(parameter) for parameter in self.model.parameters()
-        ]
+        pairs = zip(self.model.parameters(), self.reference.parameters(), strict=True)
+        self._right = [None if mine.grad is None else torch.zeros_like(its) for mine, its in pairs]
         seen.gradient_error = 0.0
         if not _is_finite(given):
             self.is_broken_by_empty = True
@@ -258,8 +260,10 @@ class Watch:
         elif seen.window is not None:
             for parameter, gradient in zip(self.reference.parameters(), self._right, strict=True):
                 parameter.grad = gradient
-            for group, rate in zip(self.reference_optimizer.param_groups, seen.rates, strict=False):
+            groups = zip(self.reference_optimizer.param_groups, self.optimizer.param_groups, seen.rates, strict=False)
+            for group, own, rate in groups:
                 group["lr"] = rate
+                self.changed_options |= {name for name in _OPTIONS if group.get(name) != own.get(name)}
             self.reference_optimizer.step()
             after, right = self._snapshot(), list(self.reference.parameters())
             self._change = norm_of([its - before for its, before in zip(right, self._before, strict=True)])

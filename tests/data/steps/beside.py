@@ -104,3 +104,18 @@ def steps_by_hand_on_means(model, optimizer, micro_batches):
         for parameter in model.parameters():
             if parameter.grad is not None:
                 parameter -= 0.1 * parameter.grad
+
+
+def turns_decay_off(model, optimizer, micro_batches):
+    """Another optimizer than the one that was asked for."""
+    for group in optimizer.param_groups:
+        group["weight_decay"] = 0.0
+    _backward(model, optimizer, micro_batches)
+    optimizer.step()
+
+
+def casts_model(model, optimizer, micro_batches):
+    """Right to the rounding of float32."""
+    model.float()
+    _backward(model, optimizer, micro_batches)
+    optimizer.step()

@@ -99,3 +99,25 @@ def divides_by_nothing(model, optimizer, micro_batches):
         picked = model(inputs).log_softmax(-1).gather(2, targets.clamp(min=0)[..., None])[..., 0]
         (-(picked * counted).sum() / units).backward()
     optimizer.step()
+
+
+def adds_up_in_float32(model, optimizer, micro_batches):
+    """Right to the rounding of its own buffers."""
+    totals = [torch.zeros(parameter.shape) for parameter in model.parameters()]
+    for inputs, targets in micro_batches:
+        optimizer.zero_grad()
+        (_sum(model(inputs), targets) / _units(micro_batches)).backward()
+        for total, parameter in zip(totals, model.parameters(), strict=True):
+            total += parameter.grad
+    for total, parameter in zip(totals, model.parameters(), strict=True):
+        parameter.grad = total.to(parameter.dtype)
+    optimizer.step()
+
+
+def is_compiled_with_cast(model, optimizer, micro_batches):
+    """The cast is inside the compiler's graph."""
+    compiled = torch.compile(lambda inputs, targets: _sum(model(inputs).float(), targets), backend="aot_eager")
+    optimizer.zero_grad()
+    for inputs, targets in micro_batches:
+        (compiled(inputs, targets) / _units(micro_batches)).backward()
+    optimizer.step()
