@@ -12,7 +12,7 @@ help:
 	@echo "make sweep   run the quickstart sweep: table, parquet and plot in about two minutes"
 	@echo "make test    run the tests"
 	@echo "make test-cuda  run the tests that need torch's CUDA build, on a stand-in for the GPU; installs 6 GB beside .venv"
-	@echo "make soak    run the tests that take many minutes: 500 random kills, every call refused, every guard taken away"
+	@echo "make soak    run the tests that take many minutes: 500 random kills, every call refused, every guard taken away, 1000 wrong steps"
 	@echo "make bench   measure the tool against its promises: one table, 40 minutes on a quiet machine"
 	@echo "make check   format, lint, types and import rules, then the fast tests"
 	@echo "make docs    write again what is generated from the code: settings, schema, columns, keys, commands"
@@ -55,6 +55,7 @@ test-cuda: $(CUDA)/.installed
 soak: $(DEV)
 	$(BIN)/python -m pytest -m soak
 	$(BIN)/python -m tests.mutations
+	$(BIN)/python -m tests.wrong_steps
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks $(BENCH_OPTIONS)

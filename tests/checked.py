@@ -97,10 +97,14 @@ def example(name: str) -> Callable[..., Any]:
 
 
 def checklist_of_step(
-    function: Callable[..., Any], on: Subject | None = None, seconds: float = PATIENCE_S
+    function: Callable[..., Any],
+    on: Subject | None = None,
+    seconds: float = PATIENCE_S,
+    world_size: int = 1,
+    rank: int = 0,
 ) -> dict[str, Line]:
-    """Prove a step; give the lines by name."""
-    lines = prove_step(make_step(function), on or subject(), time.monotonic() + seconds)
+    """Prove a step on one rank of so many; give the lines by name."""
+    lines = prove_step(make_step(function), on or subject(), time.monotonic() + seconds, world_size, rank)
     return {line.name: line for line in lines}
 
 

@@ -28,6 +28,10 @@ class Case:
     optimizer: Literal["sgd", "adamw"]
     is_bounded: bool = False
     """Whether the gradient is clipped and the learning rate follows a schedule."""
+    masked: tuple[int, ...] = ()
+    """Sequences all of whose targets are ignored, by their number in the data set."""
+    passes: int = 1
+    """Times that the whole data set is trained on."""
 
     def __post_init__(self) -> None:
         flat = [length for lengths in self.lengths for length in lengths]
@@ -37,8 +41,9 @@ class Case:
     def micro_batches(self, vocab_size: int, seed: int) -> list[Batch]:
         """Draw the micro-batches, padded at the end as ragged rows are."""
         generator = torch.Generator().manual_seed(seed)
-        batches = []
+        batches: list[Batch] = []
         for lengths in self.lengths:
+            first = sum(len(inputs) for inputs, _ in batches)
             shape = (len(lengths), max(lengths))
             inputs = torch.randint(0, vocab_size, shape, generator=generator)
             targets = torch.randint(0, vocab_size, shape, generator=generator)
@@ -46,6 +51,8 @@ class Case:
                 inputs[row, length:], targets[row, length:] = 0, IGNORED
                 if length >= _PROMPT_FROM:
                     targets[row, :_PROMPT_TOKENS] = IGNORED
+                if first + row in self.masked:
+                    targets[row] = IGNORED
             batches.append((inputs, targets))
         return batches
 
@@ -56,11 +63,13 @@ class Case:
 
 _UNEQUAL = ((9, 2), (5, 16), (3,), (1,), (12,))
 CASES = (
-    Case("a full window of unequal micro-batches, then a partial one", _UNEQUAL, 3, "sgd"),
+    Case("a full window of unequal micro-batches, then a partial one", _UNEQUAL, 3, "sgd", passes=2),
+    Case("masked sequences and micro-batches", ((4, 5), (3,), (6, 2), (7,)), 4, "sgd", masked=(1, 2, 5), passes=2),
     Case("full windows of equal micro-batches", ((4,), (4,), (4,), (4,)), 2, "adamw"),
-    Case("a data set smaller than a micro-batch", ((7, 3),), 3, "sgd"),
-    Case("one accumulation step", ((6,), (11, 2)), 1, "adamw"),
-    Case("clipped and scheduled", _UNEQUAL, 3, "adamw", is_bounded=True),
+    Case("a data set smaller than a micro-batch", ((7, 3),), 3, "sgd", passes=3),
+    Case("one accumulation step", ((6,), (1,), (11, 2)), 1, "adamw"),
+    Case("clipped and scheduled", _UNEQUAL, 3, "adamw", is_bounded=True, passes=2),
+    Case("a masked window", ((4, 3), (2,), (5,), (3,), (6,)), 2, "adamw", masked=(2, 3, 4), passes=2),
 )
 """In the order of their weight: where time is short, the last are not proved."""
 

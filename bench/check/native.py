@@ -47,6 +47,7 @@ class NativeStep:
     results: list[UpdateResult] = field(default_factory=list)
     sync_rounds: int = 0
     """Gradient synchronisations of all updates so far."""
+    _synced: tuple[nn.Module, GradientSync] | None = None
 
     def __call__(
         self,
@@ -58,9 +59,11 @@ class NativeStep:
         schedule: LRScheduler | None = None,
     ) -> None:
         """Train on all windows of this rank's micro-batches."""
+        if self._synced is None or self._synced[0] is not model:  # one for all passes: each leaves hooks in the model
+            self._synced = (model, self._sync(model))
         loss = SummedCrossEntropy(self.class_weights)
         loop = AccumulationLoop(
-            self._sync(model),
+            self._synced[1],
             optimizer,
             loss,
             self._precision(),

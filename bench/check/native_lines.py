@@ -13,7 +13,7 @@ from bench.loop import UpdateResult
 
 def counters_line(native: NativeStep, watched: Sequence[Watched], world_size: int) -> Line:
     """Compare every counter of every update with plain counting."""
-    windows = [(one, update) for one in watched for update in range(len(one.windows))]
+    windows = [(one, update) for one in watched for _ in range(one.case.passes) for update in range(len(one.windows))]
     if len(native.results) != len(windows):
         return Line("counters", "FAIL", None, f"{len(native.results)} updates reported, {len(windows)} planned")
     wrong = []
@@ -22,7 +22,7 @@ def counters_line(native: NativeStep, watched: Sequence[Watched], world_size: in
             if said != right:
                 wrong.append(f"{name} of update {update}: {said} reported, {right} counted ({one.case.name})")
     applied = sum(result.result == "applied" for result in native.results)
-    steps = sum(len(one.watch.seen) for one in watched)
+    steps = sum(len(one.watch.seen) + len(one.watch.seen_empty) for one in watched)
     if applied != steps:
         wrong.append(f"{applied} updates reported as applied, but {steps} optimizer steps")
     if wrong:
@@ -59,17 +59,17 @@ def sync_line(native: NativeStep, watched: Sequence[Watched], world_size: int) -
     """Count the rounds in which gradients were synchronised, where the reducer asks for them."""
     if world_size == 1:
         return Line("gradient_sync", "NOT APPLICABLE", None, "one rank has nothing to synchronise")
-    updates = sum(len(one.windows) for one in watched)
+    streamed = native.window_mode == "streamed"
+    # A streamed window learns only at its end that it is a partial one, or one without any target.
+    synced = [
+        (one, window)
+        for one in watched
+        for window in one.windows * one.case.passes
+        if streamed or units_of(window, native.class_weights)
+    ]
+    updates = asked = len(synced)
     if native.gradient_sync == "every":
-        # A streamed window learns only at its end that it is a partial one.
-        streamed = native.window_mode == "streamed"
-        asked = sum(
-            one.steps if streamed else min(one.steps, -(-len(window) // world_size))
-            for one in watched
-            for window in one.windows
-        )
-    else:
-        asked = updates
-    words = f"{native.sync_rounds} synchronisations in {updates} updates of {world_size} ranks, {asked} expected"
+        asked = sum(one.steps if streamed else min(one.steps, -(-len(window) // world_size)) for one, window in synced)
+    words = f"{native.sync_rounds} rounds in {updates} updates of {world_size} ranks, {asked} asked for"
     verdict: Verdict = "PASS" if native.sync_rounds == asked else "FAIL"
     return Line("gradient_sync", verdict, native.sync_rounds / updates, words)

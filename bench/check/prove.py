@@ -11,11 +11,14 @@ from bench.check import checklist, native_lines
 from bench.check.cases import CASES
 from bench.check.exchange.lines import TITLES, Line, Verdict, failed, unproven
 from bench.check.exchange.request import ProofRequest
+from bench.check.float32 import ROUNDING
 from bench.check.native import NativeStep
 from bench.check.precision_line import precision_line
 from bench.check.step import Step, load, make_step
-from bench.check.subject import Subject, TooLarge, is_random_at_rest, make_subject, unequal_layers
-from bench.check.trial_run import Watched, run_case
+from bench.check.subject import Subject, TooLarge, is_random_at_rest, make_subject, reentrant_hint, unequal_layers
+from bench.check.trial_run import Watched
+from bench.check.trying import Tried, run_cases, try_step
+from bench.check.user_errors import described
 from bench.errors import BenchError
 from bench.loop import Agreement, SingleRankAgreement
 from bench.units import listed
@@ -41,23 +44,31 @@ def prove(request: ProofRequest, agreement: Agreement | None = None, validate: V
     except BenchError as error:
         return failed(str(error))
     if step is not None:
-        return prove_step(step, subject, deadline_s)
+        ranks = agreement or SingleRankAgreement()
+        return prove_step(step, subject, deadline_s, ranks.world_size, ranks.rank)
     return prove_loop(request, subject, deadline_s, agreement or SingleRankAgreement(), validate)
 
 
-def prove_step(step: Step, subject: Subject, deadline_s: float) -> list[Line]:
-    """Prove a training step through the protocol of `bench.check.step`."""
-    watched, reason = _run_cases(step, subject, deadline_s, 1, 0)
-    if isinstance(reason, BaseException):
-        return failed(f"{type(reason).__name__}: {str(reason).splitlines()[0] if str(reason) else 'no message'}")
-    lines = [
-        Line("runs", "PASS", float(len(watched)), f"{len(watched)} of {len(CASES)} cases finished{_note(subject)}")
-    ]
-    lines += _common_lines(watched, subject, reason)
+def prove_step(step: Step, subject: Subject, deadline_s: float, world_size: int = 1, rank: int = 0) -> list[Line]:
+    """Prove a training step through the protocol of `bench.check.step` [one rank].
+
+    On several ranks only the cases are run: what a step does of its own was found out on one.
+    """
+    is_random = is_random_at_rest(subject)
+    if world_size == 1:
+        tried = try_step(step, subject, deadline_s, is_random)
+    else:
+        tried = Tried(*run_cases(step, subject, deadline_s, world_size, rank))
+    if tried.error is not None:
+        return failed(_raised(tried.error, subject))
+    on_ranks = f" on {world_size} ranks, and on one" if world_size > 1 else ""
+    ended = f"{len(tried.watched)} of {len(CASES)} cases ended{on_ranks}{_note(subject)}"
+    lines = [Line("runs", "PASS", float(len(tried.watched)), "; ".join([ended, *tried.notes]))]
+    lines += [_with_rounding(line, tried) for line in _common_lines(tried.watched, subject, tried, is_random)]
     lines += [
-        Line("counters", "NOT APPLICABLE", None, "the step reports no counters"),
-        Line("gradient_sync", "NOT APPLICABLE", None, "the step ran on one rank"),
-        Line("validation", "NOT APPLICABLE", None, "the step has no validation"),
+        Line("counters", "NOT APPLICABLE", None, "the step reports none"),
+        Line("gradient_sync", "NOT APPLICABLE", None, "the step does not count its own"),
+        Line("validation", "NOT APPLICABLE", None, "the step makes none"),
     ]
     return in_order(lines)
 
@@ -74,25 +85,28 @@ def prove_loop(
         agreement=agreement,
     )
     step = make_step(native)
-    watched, reason = _run_cases(
-        step,
-        subject,
-        deadline_s,
-        agreement.world_size,
-        agreement.rank,
-        implementation={request.optimizer: request.optimizer_implementation},
-        weight_decay=request.weight_decay,
+    tried = Tried(
+        *run_cases(
+            step,
+            subject,
+            deadline_s,
+            agreement.world_size,
+            agreement.rank,
+            implementations={request.optimizer: request.optimizer_implementation},
+            weight_decay=request.weight_decay,
+        )
     )
-    if isinstance(reason, BaseException):
-        return failed(f"{type(reason).__name__}: {reason}")
+    watched = tried.watched
+    if tried.error is not None:
+        return failed(_raised(tried.error, subject))
     ranks = "one rank" if agreement.world_size == 1 else f"{agreement.world_size} ranks, and on one"
     ended = f"{len(watched)} of {len(CASES)} cases finished on {ranks}{_note(subject)}"
     lines = [Line("runs", "PASS", float(len(watched)), ended)]
-    lines += _common_lines(watched, subject, reason)
+    lines += _common_lines(watched, subject, tried, is_random_at_rest(subject))
     if watched:
         lines.append(native_lines.counters_line(native, watched, agreement.world_size))
         lines.append(native_lines.sync_line(native, watched, agreement.world_size))
-    del watched
+    del watched, tried
     if agreement.world_size == 1:
         lines.append(_in_precision(request, subject, deadline_s))
         lines.append(_validation(subject, validate))
@@ -105,60 +119,51 @@ def in_order(lines: Sequence[Line]) -> list[Line]:
     return sorted(lines, key=lambda line: order.index(line.name))
 
 
-def _run_cases(
-    step: Step,
-    subject: Subject,
-    deadline_s: float,
-    world_size: int,
-    rank: int,
-    implementation: dict[str, str] | None = None,
-    weight_decay: float = 0.1,
-) -> tuple[list[Watched], str | BaseException | None]:
-    """Run the cases that time allows; say why the rest did not run, or give what the step raised."""
-    watched: list[Watched] = []
-    longest_s = 0.0
-    for case in CASES:
-        begun_s = time.monotonic()
-        # Several ranks must come to the same decision: the clock of one may not stop it alone.
-        if world_size == 1 and begun_s + longest_s > deadline_s:
-            return watched, f"the time limit was used up after {len(watched)} of {len(CASES)} cases"
-        try:
-            watched.append(
-                run_case(
-                    case,
-                    subject,
-                    step,
-                    world_size=world_size,
-                    rank=rank,
-                    implementation=(implementation or {}).get(case.optimizer, "for_loop"),
-                    weight_decay=weight_decay,
-                )
-            )
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # user code may raise SystemExit, and that is a failed step too
-            return watched, error
-        longest_s = max(longest_s, time.monotonic() - begun_s)
-    return watched, None
-
-
-def _common_lines(watched: Sequence[Watched], subject: Subject, reason: str | None) -> list[Line]:
-    """Read the lines that need no knowledge of the step; one that passes in too few cases is not proved."""
-    is_random = is_random_at_rest(subject)
+def _common_lines(watched: Sequence[Watched], subject: Subject, tried: Tried, is_random: bool) -> list[Line]:
+    """Read the lines that a black box shows; a passing one of too few cases is not proved."""
     weighting = checklist.weighting_line(watched)
+    parameters = checklist.parameters_line(watched)
+    if parameters.verdict == "FAIL":
+        parameters = checklist.parameters_line(watched, reentrant_hint(subject))
     lines = [
         checklist.examples_line(watched),
         weighting,
-        checklist.update_line(watched, weighting),
+        checklist.update_line(watched, weighting, tried.cut),
         checklist.clipping_line(watched, weighting),
-        checklist.schedule_line(watched),
-        checklist.parameters_line(watched),
+        checklist.schedule_line(watched, tried.cut),
+        parameters,
     ]
-    if reason is not None:
-        lines = [_unless_failed(line, reason) for line in lines]
+    if tried.reason is not None:
+        lines = [_unless_failed(line, tried.reason) for line in lines]
     elif is_random:
         lines = [_unless_failed(line, "the forward pass is random", even_failed=True) for line in lines]
     return [*lines, _layers_line(subject, is_random)]
+
+
+def _with_rounding(line: Line, tried: Tried) -> Line:
+    """Say of a line in which casts to float32 stand what they do to it."""
+    if tried.rounding is None or line.name not in ("weighting", "update", "clipping"):
+        return line
+    if tried.is_rounding_left_out:
+        if line.name != "weighting":
+            return line
+        words = f"{line.words}; with the step's float32 cast left out, and {tried.rounding:.1e} with it"
+        return Line(line.name, line.verdict, line.figure, words)
+    if line.verdict == "FAIL" and line.figure is not None and line.figure <= ROUNDING:
+        words = f"relative error {line.figure:.1e}: right to that, as far as a float32 cast lets see"
+        return Line(line.name, "NOT PROVEN", line.figure, words)
+    return line
+
+
+def _raised(error: BaseException, subject: Subject) -> str:
+    """Say what was raised, where, and what is known of it."""
+    if isinstance(error, BenchError):
+        return str(error)
+    words = described(error)
+    if "does not require grad" in str(error):
+        hint = reentrant_hint(subject)
+        return f"{words}; {hint}" if hint else words
+    return words
 
 
 def _unless_failed(line: Line, reason: str, even_failed: bool = False) -> Line:

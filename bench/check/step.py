@@ -14,7 +14,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +24,19 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from bench.check.oracle import Batch
+from bench.check.user_errors import described
 from bench.errors import BenchError
 
 _REQUIRED = ("model", "optimizer", "micro_batches")
 _OPTIONAL = ("accumulation_steps", "clip_norm", "schedule")
+
+
+Around = Callable[[int, int, list[Batch]], AbstractContextManager[list[Batch]]]
+
+
+@contextmanager
+def _as_they_are(_: int, __: int, micro_batches: list[Batch]) -> Iterator[list[Batch]]:
+    yield list(micro_batches)
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,11 @@ class Step:
     takes: frozenset[str]
     """Which of accumulation_steps, clip_norm and schedule it names."""
 
+    @property
+    def takes_all(self) -> bool:
+        """Tell whether one call trains on all windows of a data set."""
+        return "accumulation_steps" in self.takes
+
     def train(
         self,
         model: nn.Module,
@@ -45,18 +60,66 @@ class Step:
         accumulation_steps: int,
         clip_norm: float = math.inf,
         schedule: LRScheduler | None = None,
+        passes: int = 1,
+        windows: int | None = None,
+        around: Around = _as_they_are,
     ) -> None:
-        """Train on a whole data set, by one call or by one call per window."""
+        """Train on a whole data set, by one call for each pass or by one call per window.
+
+        Args:
+            model: Trained in place.
+            optimizer: Of its parameters.
+            micro_batches: Of this rank.
+            accumulation_steps: On this rank.
+            clip_norm: What the gradient is clipped to.
+            schedule: What is stepped once per update.
+            passes: Times that the data set is trained on.
+            windows: Of one pass, over all ranks; null where there is one rank.
+            around: Given (first window, windows, micro-batches), gives a context whose value is handed to the step.
+
+        Raises:
+            BenchError: The step is one that a call does not run.
+        """
         options: dict[str, Any] = {}
         if "clip_norm" in self.takes:
             options["clip_norm"] = clip_norm
         if "schedule" in self.takes:
             options["schedule"] = schedule
-        if "accumulation_steps" in self.takes:
-            self.function(model, optimizer, list(micro_batches), accumulation_steps=accumulation_steps, **options)
-            return
-        for start in range(0, len(micro_batches), accumulation_steps):
-            self.function(model, optimizer, micro_batches[start : start + accumulation_steps], **options)
+        if self.takes_all:
+            options["accumulation_steps"] = accumulation_steps
+        per_pass = -(-len(micro_batches) // accumulation_steps) if windows is None else windows
+        for number in range(passes):
+            first = number * per_pass
+            calls = [(first, per_pass, micro_batches)] if self.takes_all else []
+            for window in range(0 if self.takes_all else per_pass):
+                start = window * accumulation_steps
+                calls.append((first + window, 1, micro_batches[start : start + accumulation_steps]))
+            for begin, count, batches in calls:
+                with around(begin, count, batches) as handed:
+                    _refuse_unstarted(self.function(model, optimizer, handed, **options))
+
+
+def _refuse_unstarted(result: object) -> None:
+    """Refuse what a call only made: a generator or a coroutine of which no line has run.
+
+    Raises:
+        BenchError: Nothing of the step has run.
+    """
+    if inspect.isgenerator(result) and inspect.getgeneratorstate(result) == inspect.GEN_CREATED:
+        raise BenchError(
+            "the step never ran: it yields, so a call only makes a generator. Take the yield out, or wrap it in a step "
+            "that runs it to its end."
+        )
+    if inspect.iscoroutine(result) and inspect.getcoroutinestate(result) == inspect.CORO_CREATED:
+        result.close()
+        raise BenchError(
+            "the step never ran: it is async, so a call only makes a coroutine. Name a step that runs it, as "
+            "asyncio.run does."
+        )
+    if inspect.isasyncgen(result):
+        raise BenchError(
+            "the step never ran: it is async and yields, so a call only makes a generator. Name a step that runs it."
+        )
 
 
 def make_step(function: Callable[..., Any], name: str = "the step") -> Step:
@@ -100,9 +163,7 @@ def load(reference: str, what: str) -> Any:
     except BaseException as error:  # the user's module may raise anything when it is imported
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise BenchError(
-            f"{what} = {reference}: {module_name} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        raise BenchError(f"{what} = {reference}: {module_name} cannot be imported: {described(error)}") from error
     if not hasattr(module, attribute):
         raise BenchError(f"{what} = {reference}: {module_name} has no {attribute}.")
     return getattr(module, attribute)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +16,14 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from bench.check.reduced import reduced
 from bench.check.step import load
+from bench.check.user_errors import described
 from bench.errors import BenchError
 from bench.loop import batch_coupled_layers, forward_is_random, random_layers
 from bench.sweep.presets import PRESETS
 from bench.workload.build import build_model
 
-_COPIES = 10
-"""float64 copies of the parameters that a proof holds at its peak: weights, gradients, two moments and a snapshot of
+_COPIES = 13
+"""float64 copies of the parameters that a proof holds at its peak: weights, gradients, two moments, snapshots of
 model and reference, and temporaries."""
 _SHARE_OF_MEMORY = 0.7
 
@@ -85,6 +87,19 @@ def is_random_at_rest(subject: Subject) -> bool:
     return forward_is_random(total, subject.fresh(), inputs)
 
 
+def reentrant_hint(subject: Subject) -> str:
+    """Say so where reentrant checkpointing keeps gradients from layers behind frozen ones; empty where it does not."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        subject.fresh()(torch.zeros((2, 4), dtype=torch.int64))
+    if not any("None of the inputs have requires_grad" in str(each.message) for each in said):
+        return ""
+    return (
+        "reentrant checkpointing gives no gradient to layers whose inputs need none, as adapters behind a frozen "
+        "embedding: checkpoint with use_reentrant=False"
+    )
+
+
 class TooLarge(Exception):
     """Report that a model is too large to be proved on this machine."""
 
@@ -119,7 +134,7 @@ def _subject_of_user(reference: str) -> Subject:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise BenchError(f"--model = {reference} raised {type(error).__name__}: {error}") from error
+        raise BenchError(f"--model = {reference} raised {described(error)}") from error
     parts = built if isinstance(built, dict) else {"model": built}
     model, class_weights = parts.get("model"), parts.get("class_weights")
     if not isinstance(model, nn.Module):
@@ -141,7 +156,7 @@ def _classes(model: nn.Module, reference: str) -> int:
             logits: Any = model(inputs)
     except Exception as error:
         raise BenchError(
-            f"--model = {reference}: the model fails on int64 inputs of shape (2, 3): {type(error).__name__}: {error}"
+            f"--model = {reference}: the model cannot take inputs (2, 3) int64: {described(error)}"
         ) from error
     if not isinstance(logits, Tensor) or logits.shape[:2] != inputs.shape or logits.dim() != 3:
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__

@@ -42,6 +42,13 @@ _COLORS = {"PASS": "green", "FAIL": "red", "NOT PROVEN": "yellow", "NOT APPLICAB
     "with two ranks always run on the CPU.",
 )
 @click.option(
+    "--world-size",
+    type=click.IntRange(1, 2),
+    default=1,
+    show_default=True,
+    help="Without SWEEP: prove it on this many ranks too. A step finds them joined by torch.distributed.",
+)
+@click.option(
     "--format",
     type=click.Choice(["table", "json"]),
     default="table",
@@ -63,6 +70,7 @@ def check(
     step: str | None,
     model: str | None,
     device: str | None,
+    world_size: int,
     format: str,
     time_limit_s: float,
 ) -> None:
@@ -84,7 +92,7 @@ def check(
     from bench.record.paths import LaunchPaths
     from bench.units import counted
 
-    requests = list(_requests(sweep_file, step, model, device, time_limit_s))
+    requests = list(_requests(sweep_file, step, model, device, world_size, time_limit_s))
     rows: list[dict[str, Any]] = []
     verdicts = []
     on_one_rank: dict[str, list[Line]] = {}
@@ -109,7 +117,12 @@ def check(
 
 
 def _requests(
-    sweep_file: Path | None, step: str | None, model: str | None, device: str | None, time_limit_s: float
+    sweep_file: Path | None,
+    step: str | None,
+    model: str | None,
+    device: str | None,
+    world_size: int,
+    time_limit_s: float,
 ) -> Iterator[ProofRequest]:
     """List what is to be proved, each distinct configuration once, in the order of the file."""
     from bench.check.exchange.request import ProofRequest, request_of
@@ -123,9 +136,16 @@ def _requests(
         where = facts.device if device == "auto" else device or "cpu"
         folder = os.fspath(Path.cwd())
         yield ProofRequest(
-            model=model or "gpt2-nano", step=step, device=where, working_directory=folder, time_limit_s=time_limit_s
+            model=model or "gpt2-nano",
+            step=step,
+            device=where,
+            world_size=world_size,
+            working_directory=folder,
+            time_limit_s=time_limit_s,
         )
         return
+    if world_size > 1:
+        raise BenchError("SWEEP together with --world-size: a sweep has world sizes of its own. Leave one out.")
     if step is not None or model is not None:
         raise BenchError("SWEEP does not go with --step or --model, as a sweep names its own models. Leave one out.")
     from bench.cli.load import load_for_device

@@ -25,7 +25,8 @@ from bench.record.atomic import storage_error, write_atomically
 from bench.record.paths import LaunchPaths, SweepPaths
 from bench.sweep.trial import Trial
 
-FORMAT = 1
+FORMAT = 2
+"""Of the kept proofs; raised where a proof shows more than before, so that kept ones are made again."""
 SWEEP_LIMIT_S = 60.0
 """Longest a proof may take inside a sweep [s]; there is one per configuration."""
 _START_S = 30.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
 
 import torch.distributed as dist
@@ -77,9 +78,10 @@ class DdpGradientSync(GradientSync):
         """Give `no_sync` for all but the last micro-batch.
 
         Raises:
-            ValueError: At its end, when a parameter was used in two reentrant checkpoints.
+            ValueError: At its end, when a parameter was used in two reentrant checkpoints; at its beginning, when one
+                took no part in the micro-batch before, which synchronised.
         """
-        return explain_reentrant() if is_last or self._every else self._ddp.no_sync()
+        return self._explained() if is_last or self._every else self._ddp.no_sync()
 
     def finish(self, plan: WindowPlan, micro_steps: int) -> None:
         """Take part in the rounds that other ranks still owe this one, then see that every gradient was reduced.
@@ -95,13 +97,24 @@ class DdpGradientSync(GradientSync):
         except RuntimeError as error:
             raise ValueError(self._name_unused(str(error))) from error
 
-    def _name_unused(self, text: str) -> str:
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say in our words what DistributedDataParallel raises, whose advice does not hold here."""
+        try:
+            with explain_reentrant():
+                yield
+        except RuntimeError as error:
+            if "finished reduction in the prior iteration" not in str(error):
+                raise
+            raise ValueError(self._name_unused(str(error), "a micro-batch")) from error
+
+    def _name_unused(self, text: str, where: str = "a window's last micro-batch") -> str:
         """Turn DistributedDataParallel's parameter indices into names."""
         names = [name for name, parameter in self._replica.model.named_parameters() if parameter.requires_grad]
         found = re.search(r"did not receive grad for rank \d+: ([\d ]+)", text)
         indices = [int(index) for index in found.group(1).split()] if found else []
         unused = ", ".join(names[index] for index in indices if index < len(names)) or text
         return (
-            f"parameters without a gradient in a window's last micro-batch: {unused}. Ranks would take different "
-            "steps. Freeze them (requires_grad_(False)), use them in the loss, or pass unused_parameters='search'."
+            f"parameters without a gradient in {where}: {unused} - several ranks would take different steps - freeze "
+            "them (requires_grad_(False)), use them in the loss, or pass unused_parameters='search'"
         )

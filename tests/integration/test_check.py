@@ -14,7 +14,7 @@ import pytest
 from bench.check.exchange.lines import Line, overall
 from bench.check.exchange.request import ProofRequest, request_of
 from bench.check.reduced import LARGE_PARAMETERS, parameters_of
-from bench.drive.proofs import Proofs, columns_of, run_proof
+from bench.drive.proofs import FORMAT, Proofs, _digest, columns_of, run_proof
 from bench.launch.launcher import Launcher
 from bench.record.paths import LaunchPaths, SweepPaths
 from bench.sweep.expand import expand
@@ -156,6 +156,41 @@ def test_own_model_is_proved_with_its_class_weights(proved: Prove, tmp_path: Pat
     assert overall(lines.values()) == "PASS"
 
 
+@pytest.mark.ddp
+@pytest.mark.parametrize("gradient_sync", ["last", "every"])
+def test_unused_parameters_on_two_ranks_are_named_in_our_words(
+    proved: Prove, tmp_path: Path, gradient_sync: str
+) -> None:
+    """Not in DistributedDataParallel's, whose advice the loop refuses."""
+    (tmp_path / "mine.py").write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.used, self.unused = torch.nn.Embedding(7, 7), torch.nn.Linear(3, 3)\n"
+        "    def forward(self, inputs):\n"
+        "        return self.used(inputs)\n"
+        "build = Net\n"
+    )
+    words = proved(model="mine:build", world_size=2, gradient_sync=gradient_sync)["runs"].words
+    assert "parameters without a gradient in a" in words
+    assert "unused.weight, unused.bias" in words
+    assert "find_unused_parameters" not in words
+
+
+@pytest.mark.ddp
+def test_step_is_proved_on_two_ranks_that_it_joins_itself(proved: Prove, tmp_path: Path) -> None:
+    """Right with its counts and gradients added up over ranks; wrong without, which one rank cannot tell."""
+    right = (EXAMPLES.parent / "tests" / "wrong_steps" / "right" / "on_ranks.py").read_text()
+    (tmp_path / "mine.py").write_text(right)
+    lines = proved(step="mine:step", world_size=2)
+    assert overall(lines.values()) == "PASS"
+    assert "on 2 ranks, and on one" in lines["runs"].words
+    (tmp_path / "other.py").write_text(right.replace("dist.all_reduce(parameter.grad)", "pass"))
+    assert overall(proved(step="other:step").values()) == "PASS"
+    assert proved(step="other:step", world_size=2)["examples"].verdict == "FAIL"
+
+
 def test_time_that_is_too_short_is_not_proved(proved: Prove) -> None:
     """A model that takes longer than it may: the reason is on every line that was not reached."""
     lines = proved(model="gpt2-nano", time_limit_s=1e-6)
@@ -180,7 +215,7 @@ def test_sweep_proves_each_configuration_once_and_keeps_it(lab: Lab, launcher: L
 
 
 def test_proof_of_another_torch_is_made_again(lab: Lab, launcher: Launcher, tmp_path: Path) -> None:
-    """Kept proofs are those of the torch that is installed; a damaged file is no proof."""
+    """Kept proofs are those of this version and of the torch that is installed; a damaged file is no proof."""
     paths = SweepPaths(tmp_path / "kept")
     paths.folder.mkdir()
     (trial, *_) = lab.trials(lab.sweep())
@@ -188,6 +223,11 @@ def test_proof_of_another_torch_is_made_again(lab: Lab, launcher: Launcher, tmp_
     key = request_of(trial.config, 1.0).key()
     paths.proofs.write_text(json.dumps({"format": 1, "torch": "0.1", "proofs": {key: kept}}))
     assert Proofs(paths, launcher).for_trial(trial)["proof"] == "PASS"
+    document = json.loads(paths.proofs.read_text())
+    proofs = {key: kept}
+    older = {"format": FORMAT - 1, "torch": document["torch"], "sha256": _digest(proofs), "proofs": proofs}
+    paths.proofs.write_text(json.dumps(older))
+    assert Proofs(paths, launcher).for_trial(trial)["proof"] == "PASS", "an older version proved less"
     paths.proofs.write_text('{"format": 1, "tor')
     assert Proofs(paths, launcher).for_trial(trial)["proof"] == "PASS"
 

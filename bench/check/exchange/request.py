@@ -55,7 +55,8 @@ class ProofRequest:
         """Write the settings that tell configurations apart, such as gpt2-mini, bf16, world size 2."""
         parts = [self.model, self.amp_mode, f"world size {self.world_size}"]
         if self.step is not None:
-            return f"{self.step} on {self.model}"
+            ranks = f", world size {self.world_size}" if self.world_size > 1 else ""
+            return f"{self.step} on {self.model}{ranks}"
         defaults = ProofRequest()
         parts += [
             f"{words} {getattr(self, name)}"

@@ -15,22 +15,28 @@ def shapes(case: Case, world_size: int) -> list[list[float]]:
 
 
 def test_every_shape_that_is_promised_is_there() -> None:
-    """Full and partial windows, unequal micro-batches, too little data, one step; both optimizers."""
-    unequal, equal, small, one_step, bounded = CASES
+    """Full and partial windows, unequal and masked micro-batches, too little data, one step; both optimizers."""
+    unequal, masked, equal, small, one_step, bounded, empty = CASES
     assert shapes(unequal, 1) == [[8.0, 18.0, 3.0], [1.0, 9.0]]
     assert shapes(equal, 1) == [[4.0, 4.0], [4.0, 4.0]]
     assert len(shapes(small, 1)) == 1
     assert small.accumulation_steps > 1
     assert one_step.accumulation_steps == 1
-    assert len(shapes(one_step, 1)) == 2
+    assert shapes(one_step, 1) == [[6.0], [1.0], [10.0]], "a window of one target too"
     assert bounded.is_bounded
+    assert shapes(masked, 1) == [[4.0, 0.0, 8.0, 0.0]]
+    assert shapes(empty, 1) == [[7.0, 0.0], [0.0, 0.0], [6.0]]
+    assert unequal.passes > 1
+    assert unequal.accumulation_steps > len(unequal.lengths) % unequal.accumulation_steps > 0
     assert {case.optimizer for case in CASES} == {"sgd", "adamw"}
 
 
 def test_on_two_ranks_one_of_them_runs_out_of_data() -> None:
     """A partial window in which rank 1 has nothing, and a data set that rank 1 has nothing of."""
-    assert shapes(CASES[0], 2) == [[8.0, 3.0, 18.0, 1.0], [9.0]]
-    assert CASES[2].micro_batches(50, 0)[1::2] == []
+    unequal, masked, _, small, *_ = CASES
+    assert shapes(unequal, 2) == [[8.0, 3.0, 18.0, 1.0], [9.0]]
+    assert small.micro_batches(50, 0)[1::2] == []
+    assert [units_of([batch]) for batch in masked.micro_batches(50, 0)[1::2]] == [0.0, 0.0], "targets on rank 0 alone"
 
 
 def test_targets_inside_a_row_are_ignored_too() -> None:
