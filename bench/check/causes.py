@@ -100,7 +100,7 @@ def _weights_in_words(shares: Sequence[float]) -> str:
     counted = [share for share in shares if abs(share) > _CONTRIBUTES]
     if not counted:
         return "no sequence is in it"
-    return f"sequences weigh from {min(counted):.2f} to {max(counted):.2f} times what they should"
+    return f"sequences weigh {min(counted):.2f} to {max(counted):.2f} times what they should"
 
 
 def _sequences(

@@ -167,7 +167,7 @@ def test_schedule_stepped_twice_after_the_last_update_fails() -> None:
 
     line = checklist_of_step(step)["schedule"]
     assert line.figure == pytest.approx(4 / 3)
-    assert "update 2 used the rate" in line.words
+    assert "update 2 used learning rate" in line.words
 
 
 def test_step_that_does_nothing_proves_nothing() -> None:

@@ -69,7 +69,7 @@ VERDICTS = {
     "made_of.adds_penalty": ("FAIL", "weighting:", "a penalty on the weights is in it, 0.02 times the parameters"),
     "made_of.leaks_last_window": ("FAIL", "examples: 2 of 7 sequences are in no update", ""),
     "made_of.clears_gradients_once": ("FAIL", "examples: 5 of 7 sequences are in more than one update", ""),
-    "made_of.counts_at_least_one": ("FAIL", "weighting:", "sequences weigh from 0.86 to 0.86 times"),
+    "made_of.counts_at_least_one": ("FAIL", "weighting:", "sequences weigh 0.86 to 0.86 times"),
     "made_of.weighs_means_of_nothing": ("FAIL", "weighting: no relative error, in masked sequences", "not a number"),
     "made_of.divides_by_micro_batches": ("FAIL", "weighting:", "sequences weigh from"),
     "made_of.clips_twice": ("FAIL", "clipping: relative error", ""),
