@@ -156,7 +156,7 @@ def _classes(model: nn.Module, reference: str) -> int:
             logits: Any = model(inputs)
     except Exception as error:
         raise BenchError(
-            f"--model = {reference}: the model cannot take inputs (2, 3) int64: {described(error)}"
+            f"--model = {reference}: the model fails on int64 inputs of shape (2, 3): {described(error)}"
         ) from error
     if not isinstance(logits, Tensor) or logits.shape[:2] != inputs.shape or logits.dim() != 3:
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
