@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -209,14 +208,6 @@ def lab(tmp_path: Path, faults_file: Path, launcher: Launcher) -> Iterator[Lab]:
     """Give a folder, a server and a clean sheet of faults."""
     yield Lab(tmp_path, faults_file, launcher)
     faults_file.write_text("")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def signals() -> None:
-    """Take signals as a terminal's programs do; in the background, or under nohup, some are ignored, and stay so."""
-    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
