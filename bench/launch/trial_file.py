@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.record.handover import read_handover
 from bench.sweep.fields import MeasureSpec, TrialConfig
 
 FORMAT = 1
@@ -42,11 +43,7 @@ class TrialFile:
         Raises:
             ValueError: It was written by another version of this tool.
         """
-        document = json.loads(path.read_text())
-        if document.pop("format") != FORMAT:
-            raise ValueError(
-                f"{path} has another format than {FORMAT}: driver and rank run different versions of bench"
-            )
+        document = read_handover(path, FORMAT)
         document["config"] = TrialConfig.model_validate(document["config"])
         document["measure"] = MeasureSpec.model_validate(document["measure"])
         document["gpus"] = tuple(document["gpus"])

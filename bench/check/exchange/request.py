@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.record.handover import read_handover
 from bench.sweep.fields import TrialConfig
 
 FORMAT = 1
@@ -82,12 +83,7 @@ class ProofRequest:
         Raises:
             ValueError: It was written by another version of this tool.
         """
-        document = json.loads(path.read_text())
-        if document.pop("format") != FORMAT:
-            raise ValueError(
-                f"{path} has another format than {FORMAT}: driver and rank run different versions of bench"
-            )
-        return cls(**document)
+        return cls(**read_handover(path, FORMAT))
 
 
 def request_of(config: TrialConfig, time_limit_s: float) -> ProofRequest:
