@@ -14,6 +14,7 @@ import click
 from bench.errors import BenchError
 
 COMMANDS = {
+    "init": "bench.cli.init",
     "sweep": "bench.cli.sweep",
     "plan": "bench.cli.plan",
     "run": "bench.cli.run",
@@ -87,5 +88,6 @@ def main() -> None:
 
     \b
     Example:
-      bench sweep sweeps/quickstart.yaml
+      bench init quickstart
+      bench sweep quickstart.yaml
     """

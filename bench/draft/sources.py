@@ -1,0 +1,91 @@
+"""What `--model` and `--data` may name: each kind is told from the text alone, and becomes a line of a sweep file.
+
+A new kind of model or data is a case here, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from bench.errors import BenchError
+from bench.sweep.presets import PRESETS
+from bench.workload.data.source_files import find_text_files, find_token_file
+
+_NOT_READ = {".jsonl", ".json", ".parquet", ".arrow", ".csv", ".npy", ".npz", ".pt", ".gz", ".zst", ".xz", ".zip"}
+"""Suffixes of files that are no plain text: read as bytes they would be measured, and mean nothing."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Hold a model or data as a sweep file names it."""
+
+    section: dict[str, Any]
+    """Its section of `base`."""
+    flow: str
+    """The same as YAML, on one line."""
+    comment: str
+    """What to know of it."""
+
+
+def model_source(text: str) -> Source:
+    """Tell what `--model` names: a preset, whose name is checked with the other settings.
+
+    Raises:
+        BenchError: It names what can only be something else.
+    """
+    if any(mark in text for mark in "/:") or text.endswith((".json", ".py")):
+        raise BenchError(
+            f"--model = {text} is no preset, and this version trains no other models: no configuration files, names "
+            f"of a hub or functions. Use one of {', '.join(PRESETS)}."
+        )
+    said = PRESETS[text].sentence.rstrip(".") if text in PRESETS else ""
+    return Source({"preset": text}, f"{{preset: {text}}}", said)
+
+
+def data_source(text: str) -> Source:
+    """Tell what `--data` names: stdlib, synthetic, a .bin file of token ids, or a glob of text files.
+
+    Raises:
+        BenchError: There is no such file, it cannot be used, or this version does not read its kind.
+    """
+    if text == "stdlib":
+        return _source({"corpus": "stdlib"}, "Python's standard library, as bytes")
+    if text == "synthetic":
+        return _source({"synthetic": {"mean_tokens": 256}}, "random tokens: the loss means nothing")
+    if not text.isprintable():
+        raise BenchError(f"--data = {text!r} holds characters that do not print. Rename the folder or the files.")
+    suffix = PurePath(text).suffix.lower()
+    if suffix in _NOT_READ:
+        raise BenchError(
+            f"--data = {text}: this version does not read {suffix} files. Give a glob of plain text files, a .bin file "
+            "of uint16 token ids, stdlib or synthetic."
+        )
+    if suffix == ".bin":
+        _require(find_token_file, text)
+        return _source({"tokens": text}, "uint16 token ids")
+    _require(find_text_files, text)
+    return _source({"text": text}, "each byte is a token")
+
+
+def _source(source: dict[str, Any], comment: str) -> Source:
+    # json's quotes are YAML's too: a glob may begin with *, which YAML would take for an alias.
+    parts = [f"{name}: {_flow(value)}" for name, value in source.items()]
+    return Source({**source, "rows": "packed"}, "{" + ", ".join([*parts, "rows: packed"]) + "}", comment)
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {inner}" for name, inner in value.items()) + "}"
+    return str(value) if value == "stdlib" else json.dumps(value, ensure_ascii=False)
+
+
+def _require(find: Callable[[str], Any], text: str) -> None:
+    """Look for the files now, so that a slip is not found by the first launch."""
+    try:
+        find(text)
+    except BenchError as error:  # it speaks of the setting of a sweep file
+        raise BenchError(f"--data = {str(error).partition(' = ')[2]}") from None
