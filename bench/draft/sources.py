@@ -9,11 +9,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.errors import BenchError
 from bench.sweep.presets import PRESETS
-from bench.workload.data.source_files import find_text_files, find_token_file
+from bench.workload.data.source_files import find_text_files, find_token_file, read_token_file
+
+Found = TypeVar("Found")
 
 _NOT_READ = {".jsonl", ".json", ".parquet", ".arrow", ".csv", ".npy", ".npz", ".pt", ".gz", ".zst", ".xz", ".zip"}
 """Suffixes of files that are no plain text: read as bytes they would be measured, and mean nothing."""
@@ -29,6 +31,10 @@ class Source:
     """The same as YAML, on one line."""
     comment: str
     """What to know of it."""
+    tokens: int | None = None
+    """Tokens that the data have; null where there are always enough."""
+    vocab_size: int = 0
+    """Every token id of the data is below it; 0 where every model takes them."""
 
 
 def model_source(text: str) -> Source:
@@ -65,16 +71,19 @@ def data_source(text: str) -> Source:
             "of uint16 token ids, stdlib or synthetic."
         )
     if suffix == ".bin":
-        _require(find_token_file, text)
-        return _source({"tokens": text}, "uint16 token ids")
-    _require(find_text_files, text)
-    return _source({"text": text}, "each byte is a token")
+        made = _found(lambda: read_token_file(find_token_file(text), None))
+        return _source({"tokens": text}, "uint16 token ids", made.tokens.size, made.vocab_size)
+    sizes = [path.stat().st_size for path in _found(lambda: find_text_files(text))]
+    ends = sum(size > 0 for size in sizes)  # each document is ended by an id of its own
+    return _source({"text": text}, "each byte is a token", sum(sizes) + ends)
 
 
-def _source(source: dict[str, Any], comment: str) -> Source:
+def _source(source: dict[str, Any], comment: str, tokens: int | None = None, vocab_size: int = 0) -> Source:
     # json's quotes are YAML's too: a glob may begin with *, which YAML would take for an alias.
     parts = [f"{name}: {_flow(value)}" for name, value in source.items()]
-    return Source({**source, "rows": "packed"}, "{" + ", ".join([*parts, "rows: packed"]) + "}", comment)
+    return Source(
+        {**source, "rows": "packed"}, "{" + ", ".join([*parts, "rows: packed"]) + "}", comment, tokens, vocab_size
+    )
 
 
 def _flow(value: Any) -> str:
@@ -83,9 +92,9 @@ def _flow(value: Any) -> str:
     return str(value) if value == "stdlib" else json.dumps(value, ensure_ascii=False)
 
 
-def _require(find: Callable[[str], Any], text: str) -> None:
+def _found(look: Callable[[], Found]) -> Found:
     """Look for the files now, so that a slip is not found by the first launch."""
     try:
-        find(text)
+        return look()
     except BenchError as error:  # it speaks of the setting of a sweep file
         raise BenchError(f"--data = {str(error).partition(' = ')[2]}") from None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from bench.draft.sizes import listed_sizes, shared_batches, time_limits, update_flops, world_sizes
 from bench.draft.sources import Source
 from bench.draft.target import Target
+from bench.errors import BenchError
 from bench.sweep.fields import LARGEST_SEARCHED, TrialConfig
 from bench.sweep.flags import sweep_from_flags
 from bench.sweep.presets import PRESETS
@@ -105,7 +106,23 @@ def _checked(asked: Asked) -> tuple[TrialConfig, str]:
     if asked.seq_len is None:
         longest = PRESETS[preset].max_seq_len
         config = config.model_copy(update={"seq_len": min(longest, _SEQ_LEN[asked.target.device])})
+    _check_data(asked.data, config)
     return config, name
+
+
+def _check_data(data: Source, config: TrialConfig) -> None:
+    """Refuse data that every launch would refuse."""
+    preset, given = config.model.preset, next(iter(data.section.values()))
+    if data.vocab_size > PRESETS[preset].vocab_size:
+        raise BenchError(
+            f"--data = {given} has token ids up to {data.vocab_size - 1}, but --model {preset} takes ids below "
+            f"{PRESETS[preset].vocab_size}. Use a model with a larger vocabulary, or data with smaller ids."
+        )
+    if data.tokens is not None and data.tokens <= config.seq_len:
+        raise BenchError(
+            f"--data = {given} has {counted(data.tokens, 'token')}, too few for one sequence of --seq-len "
+            f"{config.seq_len} and its last target. Use more data or a shorter --seq-len."
+        )
 
 
 def _left_out(asked: Asked, left_out: list[int]) -> str:

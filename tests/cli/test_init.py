@@ -75,7 +75,7 @@ def names(folder: Path) -> list[str]:
 def test_new_file_explains_itself(folder: Path) -> None:
     """The complete text: it is documentation."""
     (folder / "data").mkdir()
-    (folder / "data" / "a.txt").write_text("words", encoding="utf-8")
+    (folder / "data" / "a.txt").write_text("words " * 200, encoding="utf-8")
     result = bench("init", *A100[:2], "--data", "data/*.txt", *A100[2:])
     assert (result.exit_code, result.stdout, result.stderr) == (0, SAID, "")
     assert (folder / "gpt2-124m-a100-80gb.yaml").read_text(encoding="utf-8") == WRITTEN

@@ -25,6 +25,8 @@ from bench.sweep.file import load_sweep
 from bench.sweep.presets import PRESETS
 from bench.sweep.schema import schema_text
 from bench.sweep.trial import Search, Skipped, Sweep, Trial
+from bench.workload.data.corpus import load_corpus
+from bench.workload.data.sequences import SequenceSource
 
 CPU = Target("cpu", is_here=True)
 A100 = Target("cuda", 8, "a100-80gb")
@@ -120,7 +122,7 @@ def test_any_glob_stands_in_the_file_as_it_was_given(name: str) -> None:
     """YAML has its own meaning for stars, quotes, colons and more; what does not print is refused."""
     with tempfile.TemporaryDirectory() as folder:
         pattern = f"{folder}/{glob.escape(name)}.txt"
-        Path(folder, f"{name}.txt").write_text("words", encoding="utf-8")
+        Path(folder, f"{name}.txt").write_bytes(bytes(128))
         if not name.isprintable():
             with pytest.raises(BenchError, match="do not print"):
                 data_source(pattern)
@@ -195,6 +197,23 @@ def test_long_updates_get_time_limits_that_they_meet(tmp_path: Path) -> None:
 def test_wrong_settings_are_named_by_their_option(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(BenchError, match=words):
         draft_sweep(asked(**wrong), COMMAND)
+
+
+def test_data_that_every_launch_would_refuse_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many tokens as a sequence and one more are enough, as the last token of a sequence is only a target."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Path("a.txt").write_bytes(bytes(15))
+    asked_for = asked(data="a.txt", seq_len=15)
+    assert draft_sweep(asked_for, COMMAND)
+    corpus = load_corpus(asked_for.data.section)
+    assert (asked_for.data.tokens, SequenceSource(corpus, "packed", 15, 0).num_sequences) == (corpus.tokens.size, 1)
+    with pytest.raises(BenchError, match=r"^--data = a.txt has 16 tokens, too few for one sequence of --seq-len 16"):
+        draft_sweep(asked(data="a.txt", seq_len=16), COMMAND)
+    Path("a.bin").write_bytes(b"\1\1" * 200)
+    with pytest.raises(BenchError, match="has token ids up to 257, but --model gpt2-tiny takes ids below 257"):
+        draft_sweep(asked("gpt2-tiny", "a.bin"), COMMAND)
+    assert draft_sweep(asked("gpt2-mini", "a.bin", seq_len=128), COMMAND)
 
 
 def test_every_wrong_setting_is_named_at_once() -> None:
