@@ -76,7 +76,6 @@ def init(ctx: click.Context, /, example: str | None, out: Path | None, **given: 
         click.echo("\n".join(_examples(min(terminal_width(), 100))))
         return
     notes: tuple[str, ...] = ()
-    plan_gpus = 0
     if example is not None:
         from bench.draft.shipped import gpus_needed, shipped_text
 
@@ -92,8 +91,9 @@ def init(ctx: click.Context, /, example: str | None, out: Path | None, **given: 
         draft = draft_sweep(asked, command)
         path, text, notes = out or Path(f"{draft.name}.yaml"), draft.text, draft.notes
         plan_gpus = 0 if asked.target.is_here else asked.target.gpus
-    for line in [*place(path, text), *(f"note: {note}" for note in notes)]:
-        click.echo(line, err=line.startswith("note: "))
+    click.echo("\n".join(place(path, text)))
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
     click.echo("\n".join(_next(shlex.quote(str(path)), plan_gpus)))
 
 

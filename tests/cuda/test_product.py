@@ -103,3 +103,23 @@ def test_a_sticky_error_is_a_failed_row_with_its_text(tmp_path: Path) -> None:
     (row,) = _rows(folder).to_dict("records")
     assert row["outcome"] == "failed"
     assert "an illegal memory access was encountered" in row["reason"]
+
+
+def test_file_that_init_writes_on_two_gpus_runs_whole_there(tmp_path: Path) -> None:
+    """What was found is what the plan finds: both GPUs, their modes, nothing skipped."""
+
+    def bench(*arguments: str) -> str:
+        command = [*BENCH, *arguments]
+        variables = environment(count=2)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=os.environ | variables, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    bench("init", "--model", "gpt2-nano", "--global-batch-size", "8")
+    text = (tmp_path / "gpt2-nano-gpu.yaml").read_text(encoding="utf-8")
+    assert "  device: cuda\n" in text
+    assert "  world_size: [1, 2]\n  " in text
+    assert "  amp_mode: [fp32, tf32, bf16, fp16]\n" in text
+    assert "8 combinations: 0 trials, 8 searches, 0 skipped" in bench("plan", "gpt2-nano-gpu.yaml")
