@@ -18,7 +18,6 @@ def set_aside(paths: LaunchPaths, ranks: Sequence[int]) -> None:
     for rank in ranks:
         paths.heartbeat(rank).unlink(missing_ok=True)
         paths.rank_file(rank).unlink(missing_ok=True)
-    paths.rendezvous.unlink(missing_ok=True)
 
 
 def read_document(paths: LaunchPaths, rank: int) -> dict[str, Any] | None:

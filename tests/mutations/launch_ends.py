@@ -88,6 +88,13 @@ LAUNCH_ENDS = (
     ),
     Mutation(
         "F6",
+        "where the ranks of a dead driver met is left for ever",
+        "        remove_leftovers()\n",
+        "",
+        (HANGS + "test_nothing_is_left_after_the_driver_is_killed_with_all_ranks_inside_a_collective",),
+    ),
+    Mutation(
+        "F6",
         "a launch that a dead driver left is not settled",
         "        for record in self.history.abandoned():\n",
         "        for record in ():\n",
