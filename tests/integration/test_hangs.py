@@ -137,7 +137,7 @@ def test_server_is_fit_only_without_threads_and_without_a_gpu(monkeypatch: pytes
     assert fit() is None
     assert "3 threads" in str(fit(threads=3))
     assert "GPU" in str(fit(files=("/dev/nvidia0",)))
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
     assert "GPU" in str(fit())
 
 
