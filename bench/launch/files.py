@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.record.paths import LaunchPaths
+from bench.units import cut_text
 
 _LOG_CAP_BYTES = 64 * 1024**2
 
@@ -46,7 +47,7 @@ def last_line(log: Path) -> str | None:
             lines = file.read().decode(errors="replace").strip().splitlines()
     except OSError:
         return None
-    return lines[-1].strip()[:300] if lines else None
+    return cut_text(lines[-1].strip(), 300) if lines else None
 
 
 def cap_log(log: Path) -> None:
