@@ -91,6 +91,13 @@ MACHINES = (
     ),
     Mutation(
         "F30",
+        "rows of other environment variables are mixed",
+        "        if values[0] != values[1]:\n",
+        "        if False:\n",
+        (STORAGE + "test_variable_that_changes_results_must_be_as_it_was",),
+    ),
+    Mutation(
+        "F30",
         "a running sweep loses its folder to --fresh",
         "    with hold(SweepPaths(folder).lock):\n        stamp",
         "    if True:\n        stamp",
