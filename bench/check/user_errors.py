@@ -8,6 +8,8 @@ import sysconfig
 import traceback
 from pathlib import Path
 
+from bench.units import cut_text
+
 _NOT_THE_USERS = tuple(
     os.path.realpath(folder)
     for folder in {
@@ -19,7 +21,7 @@ _NOT_THE_USERS = tuple(
         ),
     }
 )
-_MOST_WORDS = 400
+_MOST_LETTERS = 400
 
 _NO_SYNC = "no_sync exists on a DistributedDataParallel model alone, and the check hands over a plain one"
 
@@ -27,7 +29,7 @@ _NO_SYNC = "no_sync exists on a DistributedDataParallel model alone, and the che
 def described(error: BaseException) -> str:
     """Write an error's type, its first line, and the last line of the user's own code that led to it."""
     text = str(error).strip()
-    words = f"{type(error).__name__}: {text.splitlines()[0][:_MOST_WORDS] if text else 'no message'}"
+    words = f"{type(error).__name__}: {cut_text(text.splitlines()[0], _MOST_LETTERS) if text else 'no message'}"
     if isinstance(error, AttributeError) and "'no_sync'" in text:
         words += f"; {_NO_SYNC}"
     where = place_of(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from bench.record.columns import SCHEMA_VERSION
 from bench.record.config_columns import data_source
 from bench.record.journal import salvage_journal
 from bench.record.paths import SweepPaths
+from bench.record.variables import decisive_variables
 from bench.sweep.expand import MachineFacts
 from bench.sweep.fields import TrialConfig
 from bench.sweep.trial import Sweep
@@ -39,6 +41,7 @@ def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFact
         "measure": sweep.spec.measure.model_dump(mode="json", exclude=_LIMITS),
         "torch": software_versions()["torch"],
         "device": facts.device,
+        "environment": decisive_variables(os.environ, facts.device),
         "corpora": {data_source(config.data): load_corpus(config.data).content_hash for config in sources.values()},
     }
 
@@ -61,11 +64,16 @@ def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path
     differing = {
         key: (old[key], header[key])
         for key in header
-        if key not in ("corpora", "measure", "schema_version") and key in old and old[key] != header[key]
+        if key not in ("corpora", "environment", "measure", "schema_version") and key in old and old[key] != header[key]
     }
     for name, now in header["measure"].items():
         if old["measure"].get(name, now) != now:
             differing[f"measure.{name}"] = (old["measure"][name], now)
+    before = old.get("environment", header["environment"])
+    for name in before.keys() | header["environment"].keys():
+        values = (before.get(name, "not set"), header["environment"].get(name, "not set"))
+        if values[0] != values[1]:
+            differing[f"environment variable {name}"] = values
     for name, content_hash in header["corpora"].items():
         if old["corpora"].get(name, content_hash) != content_hash:
             differing[f"content of {name}"] = (old["corpora"][name], content_hash)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from bench.launch import rank_process
 from bench.launch.files import set_aside
 from bench.launch.interrupts import Interrupts
+from bench.launch.meeting_place import meeting_place, remove_leftovers
 from bench.launch.outcome import RankEnd
 from bench.launch.process import adopt_orphans
 from bench.launch.process_table import ProcessId, descendants, identify, is_alive, kill_with_token, reap_orphans
@@ -66,6 +67,7 @@ class Launcher:
     def warm_up(self, environment: Mapping[str, str] | None = None) -> None:
         """Start a server now; its imports go on while the caller does something else."""
         adopt_orphans()
+        remove_leftovers()
         if self._start_method == "forkserver":
             with limits_named():
                 self._servers.start(environment or {})
@@ -92,16 +94,20 @@ class Launcher:
             environment: variables that torch reads when it is imported.
 
         Raises:
-            EnvironmentFault: The machine has no process or file descriptor left; names the limit.
+            EnvironmentFault: The machine has no process or file descriptor left; names the limit. Or several ranks
+                have no place to meet on this node.
+            StorageError: Their meeting place cannot be told to them: the launch's folder cannot be written.
         """
         launch = LaunchUnderWay(paths, limits, on_wait, interrupts or Interrupts())
         started_s = time.monotonic()
-        self._start(work, launch, ranks, self._start_method, environment or {})
+        with meeting_place(paths, len(ranks)):
+            self._start(work, launch, ranks, self._start_method, environment or {})
         unfit = any(process.exitcode == rank_process.UNFIT for process in launch.processes.values())
         if unfit and launch.stopped is None:
             launch.flags.append("started_by_spawn")
             set_aside(paths, ranks)
-            self._start(work, launch, ranks, "spawn", environment or {})
+            with meeting_place(paths, len(ranks)):  # a new one: the first try may have left its word
+                self._start(work, launch, ranks, "spawn", environment or {})
         seconds, pids = time.monotonic() - started_s, launch.pids()
         return LaunchEnd(launch.release(ranks), launch.stopped, seconds, tuple(launch.flags), pids)
 

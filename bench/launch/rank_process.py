@@ -56,6 +56,7 @@ def begin(folder: str, rank: int, parent: int) -> None:
     stacks = os.open(paths.rank_stacks(rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     faulthandler.enable(stacks)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # it waited since the start, see `servers`
     reason = unfit_reason(parent)
     if reason is not None:
         print(reason, file=sys.stderr)  # noqa: T201 - into the rank's log
@@ -84,7 +85,8 @@ def unfit_reason(
     torch = sys.modules.get("torch")
     if torch is None:
         return None  # a fresh interpreter, or a server without torch
-    if torch.cuda.is_initialized() or any(_GPU_FILE.match(file) for file in files(os.getpid())):
+    # `is_initialized` is false in such a child, as CUDA does not work there; torch tells by another name.
+    if torch.cuda._is_in_bad_fork() or any(_GPU_FILE.match(file) for file in files(os.getpid())):
         return "the fork server has touched a GPU: a forked CUDA context does not work"
     number = threads(parent)
     if number is not None and number > 1:

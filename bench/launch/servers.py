@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,13 +47,18 @@ class ServerPool:
 
     @contextmanager
     def variables(self, environment: Mapping[str, str]) -> Iterator[None]:
-        """Put an environment, the token and our process id where a new process inherits them."""
+        """Put an environment, the token and our process id where a new process inherits them.
+
+        It inherits too that SIGINT waits: before a rank has its log, a traceback would end in the user's terminal.
+        """
         wanted = {**environment, TOKEN_VARIABLE: self._token, DRIVER_VARIABLE: str(os.getpid())}
         before = {name: os.environ.get(name) for name in wanted}
         os.environ.update(wanted)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             for name, value in before.items():
                 if value is None:
                     del os.environ[name]

@@ -14,7 +14,7 @@ from bench.report.configurations import Configuration
 from bench.report.points import Row
 from bench.report.problem import numbers_of
 from bench.sweep.names import clean
-from bench.units import format_bytes, format_seconds, listed, short_number
+from bench.units import cut_text, format_bytes, format_seconds, listed, short_number
 
 _NOT_SHOWN = ("config_json", "environment_json", "schema_version")
 _STANDING_WORDS = {"choice": "choice", "tie": "tie", "open": "not settled", "slower": "slower", "out": "out"}
@@ -108,8 +108,7 @@ def _words(unit: str | None, value: Any) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        text = clean(value)
-        return text if len(text) <= 300 else text[:299] + "\u2026"
+        return cut_text(clean(value), 300)
     if unit == "byte":
         return f"{value:,} ({format_bytes(value)})" if value >= 1024 else f"{value:,}"
     if unit == "second":

@@ -24,11 +24,9 @@ from bench.rank.memory_columns import memory_columns, memory_facts, memory_pass_
 from bench.rank.protocol import MEMORY_UPDATES, Observations
 from bench.rank.timed_columns import timed_columns
 from bench.rank.workbench import Workbench
+from bench.record.variables import recorded_variables
 from bench.sweep.presets import PRESETS
 from bench.workload.facts import gradient_dtype, parameter_counts
-
-ENVIRONMENT_PREFIXES = ("CUDA_", "NCCL_", "TORCH_", "PYTORCH_", "OMP_", "MKL_", "GLOO_", "OPENBLAS_", "KMP_")
-"""Environment variables that change results begin like this."""
 
 
 def facts_before(bench: Workbench) -> dict[str, Any]:
@@ -63,9 +61,7 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "bench_version": package.__version__,
         **efficiency_facts(bench),
         **memory_facts(bench),
-        "environment_json": json.dumps(
-            {name: value for name, value in sorted(os.environ.items()) if name.startswith(ENVIRONMENT_PREFIXES)}
-        ),
+        "environment_json": json.dumps(recorded_variables(os.environ)),
     }
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.measure.host import host_peak_rss_bytes
+from bench.rank.allocator_settings import allocator_settings
 from bench.rank.protocol import MEMORY_UPDATES, Observations
 from bench.rank.workbench import Workbench
 from bench.units import format_bytes
 from bench.workload.facts import live_gradients, optimizer_tensors, tensor_bytes
 
-_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-"""The new name and the old one; torch reads the old one where the new one is not set."""
 _PARTS = (
     *("peak_phase", "gradient_at_peak_bytes", "activation_bytes", "ddp_bucket_bytes", "temporary_bytes"),
     "unwitnessed_bytes",
@@ -29,7 +27,7 @@ def memory_facts(bench: Workbench) -> dict[str, Any]:
         "buffer_bytes": tensor_bytes(bench.model.buffers()),
         "device_capacity_bytes": properties.capacity_bytes,
         "memory_method": bench.device.memory_method,
-        "allocator_settings": next(filter(None, map(os.environ.get, _ALLOCATOR_VARIABLES)), "default"),
+        "allocator_settings": allocator_settings(bench.device.kind),
     }
 
 

@@ -19,6 +19,7 @@ from bench.check.prove import prove
 from bench.check.subject import Subject
 from bench.launch.heartbeat import Heartbeat
 from bench.loop import Precision, SummedCrossEntropy
+from bench.rank.out_of_memory import classify_error
 from bench.rank.quality import summed_loss
 from bench.rank.ranks import Ranks
 from bench.rank.worker import write_document
@@ -31,11 +32,27 @@ def prove_rank(paths: LaunchPaths, rank: int) -> str:
         lines = _prove(ProofRequest.read(paths.proof_file), paths, rank)
     except KeyboardInterrupt:
         raise
-    except MemoryError:
-        lines = unproven("the host ran out of memory")
     except BaseException as error:
         traceback.print_exc()
-        lines = failed(f"{type(error).__name__}: {error}")
+        # Before the block ends: with the error go its frames, and after an error of the GPU that stays, freeing their
+        # page-locked memory ends the process.
+        _finish(paths, rank, _lines_of(error))
+    else:
+        _finish(paths, rank, lines)
+    return "ok"
+
+
+def _lines_of(error: BaseException) -> list[Line]:
+    """Say what an error proves: that the configuration fails, or nothing where memory ran out and may not again."""
+    classes = [cls.__name__ for cls in type(error).__mro__]
+    text = str(error).strip()
+    where = {"oom": "the GPU", "oom_host": "the host"}.get(classify_error(classes, text, "cuda"))
+    if where is not None:
+        return unproven(f"{where} ran out of memory")
+    return failed(f"{classes[0]}: {text.splitlines()[0] if text else 'no message'}")
+
+
+def _finish(paths: LaunchPaths, rank: int, lines: list[Line]) -> None:
     document: dict[str, Any] = {
         "rank": rank,
         "outcome": "ok",
@@ -43,7 +60,6 @@ def prove_rank(paths: LaunchPaths, rank: int) -> str:
         "time": time.monotonic(),
     }
     write_document(paths.rank_file(rank), document)
-    return "ok"
 
 
 def _prove(request: ProofRequest, paths: LaunchPaths, rank: int) -> list[Line]:

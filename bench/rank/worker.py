@@ -28,6 +28,7 @@ from bench.rank.ranks import Ranks
 from bench.rank.timed_columns import timing_of
 from bench.rank.workbench import build_workbench, open_device
 from bench.record.paths import LaunchPaths
+from bench.units import cut_text
 
 FORMAT = 1
 _TRACEBACK_BYTES = 4096
@@ -114,7 +115,7 @@ def _describe(error: BaseException, device: str, heartbeat: Heartbeat) -> dict[s
     first_line = text.strip().splitlines()[0] if text.strip() else "no message"
     return {
         "outcome": outcome,
-        "reason": f"{classes[0]}: {first_line[:300]}",
+        "reason": f"{classes[0]}: {cut_text(first_line, 300)}",
         "phase": heartbeat.phase,
         "micro_batch": heartbeat.micro_batch if heartbeat.micro_batch >= 0 else None,
         "error_class": f"{type(error).__module__}.{type(error).__qualname__}",

@@ -77,6 +77,20 @@ LAUNCH_ENDS = (
         (HANGS + "test_death_of_the_fork_server_is_a_killed_launch_and_the_next_trial_gets_a_new_server",),
     ),
     Mutation(
+        "F5",
+        "a rank does not ask whether its parent had touched CUDA",
+        "torch.cuda._is_in_bad_fork() or ",
+        "",
+        (HANGS + "test_server_is_fit_only_without_threads_and_without_a_gpu",),
+    ),
+    Mutation(
+        "F5",
+        "a library that is loaded later starts its threads in the server",
+        "import scipy.linalg  # noqa: E402, F401\n",
+        "",
+        ("integration/test_preload.py::test_nothing_that_is_loaded_runs_a_thread_and_ranks_may_have_theirs",),
+    ),
+    Mutation(
         "F6",
         "processes outlive their parent",
         "    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
@@ -85,6 +99,13 @@ LAUNCH_ENDS = (
             HANGS + "test_nothing_is_left_after_the_driver_is_killed_with_all_ranks_inside_a_collective",
             RESUME + "test_no_process_is_left_after_the_driver_is_killed",
         ),
+    ),
+    Mutation(
+        "F6",
+        "where the ranks of a dead driver met is left for ever",
+        "        remove_leftovers()\n",
+        "",
+        (HANGS + "test_nothing_is_left_after_the_driver_is_killed_with_all_ranks_inside_a_collective",),
     ),
     Mutation(
         "F6",

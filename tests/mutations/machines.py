@@ -50,9 +50,27 @@ MACHINES = (
     Mutation(
         "F29",
         "ranks meet where the environment says",
-        "            store=dist.FileStore(str(rendezvous.absolute()), world_size),  # type: ignore[attr-defined]\n",
+        "            store=dist.FileStore(place, world_size),  # type: ignore[attr-defined]\n",
         "",
         (NUISANCES + "test_port_and_address_in_the_environment_are_not_inherited",),
+    ),
+    Mutation(
+        "F29",
+        "ranks meet in the results folder",
+        'os.fsencode(folder / "store")',
+        'os.fsencode(paths.folder.absolute() / "store")',
+        (NUISANCES + "test_ranks_meet_though_the_file_system_of_the_results_refuses_locks",),
+    ),
+    Mutation(
+        "F29",
+        "nobody looks whether files can be locked there",
+        "        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)\n        if not os.path.samestat",
+        "        if not os.path.samestat",
+        (
+            NUISANCES + "test_ranks_meet_though_the_file_system_of_the_results_refuses_locks",
+            "unit/launch/test_meeting_place.py::test_folder_where_files_cannot_be_locked_is_passed_over",
+            "unit/launch/test_meeting_place.py::test_place_that_a_killed_driver_left_is_removed_and_no_other",
+        ),
     ),
     Mutation(
         "F29",
@@ -70,6 +88,13 @@ MACHINES = (
         "    if differing:\n",
         "    if False:\n",
         (STORAGE + "test_changed_measure_is_refused_with_the_differing_key_and_changed_limits_are_not",),
+    ),
+    Mutation(
+        "F30",
+        "rows of other environment variables are mixed",
+        "        if values[0] != values[1]:\n",
+        "        if False:\n",
+        (STORAGE + "test_variable_that_changes_results_must_be_as_it_was",),
     ),
     Mutation(
         "F30",
@@ -196,8 +221,8 @@ MACHINES = (
     Mutation(
         "F37",
         "ranks meet at an address made of the folder's name",
-        "            store=dist.FileStore(str(rendezvous.absolute()), world_size),  # type: ignore[attr-defined]\n",
-        '            init_method=f"file://{rendezvous}",\n',
+        "            store=dist.FileStore(place, world_size),  # type: ignore[attr-defined]\n",
+        '            init_method=f"file://{place}",\n',
         (OUTCOMES + "test_ranks_meet_in_a_folder_with_a_relative_and_odd_name",),
     ),
     Mutation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 
 HANGS = "integration/test_hangs.py::"
+STARTS = "integration/test_start_signals.py::"
 RESUME = "integration/test_resume.py::"
 
 SIGNALS = (
@@ -21,6 +22,20 @@ SIGNALS = (
         "            self.hurry = True\n",
         "            pass\n",
         (HANGS + "test_second_ctrl_c_ends_at_once_with_a_deaf_rank",),
+    ),
+    Mutation(
+        "F15",
+        "a rank that is ended just after its start writes to the terminal",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, ())",
+        (STARTS + "test_rank_that_is_ended_before_it_has_a_log_says_nothing_on_the_terminal",),
+    ),
+    Mutation(
+        "F15",
+        "ranks are deaf to SIGINT",
+        "    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})",
+        "    signal.pthread_sigmask(signal.SIG_UNBLOCK, ())",
+        (STARTS + "test_rank_that_is_ended_before_it_has_a_log_says_nothing_on_the_terminal",),
     ),
     Mutation(
         "F16",

@@ -22,6 +22,11 @@ MACHINE: tuple[Column, ...] = (
     _machine("torch_version", "string", "same", "Version of torch."),
     _machine("python_version", "string", "same", "Version of Python."),
     _machine("bench_version", "string", "same", "Version of this tool."),
-    _machine("environment_json", "string", "rank0", "Environment variables that can change results, as JSON."),
+    _machine(
+        "environment_json",
+        "string",
+        "rank0",
+        "Environment variables of torch and of the libraries below it, as JSON; without what may be a secret.",
+    ),
 )
 """Machine and software."""

@@ -166,8 +166,8 @@ MEMORY: tuple[Column, ...] = (
         None,
         "memory",
         "same",
-        "PYTORCH_ALLOC_CONF, otherwise PYTORCH_CUDA_ALLOC_CONF, as the ranks saw it; the word default when neither "
-        "was set.",
+        "Settings of the caching allocator in force, as torch read them from PYTORCH_CUDA_ALLOC_CONF or "
+        "PYTORCH_ALLOC_CONF; the word default without any, and on a CPU.",
     ),
     Column(
         "memory_method",
