@@ -100,6 +100,8 @@ def read_nvml(first_limit_s: float = FIRST_LIMIT_S, call_limit_s: float = CALL_L
         return NvmlReport(problem=problem)
     reader = _Reader(NvmlSession(pynvml, "nvml", call_limit_s, first_limit_s))
     problem = problem_of(pynvml, reader.read)
+    if problem is None:
+        hangs.forget()
     reader.session.close()
     return NvmlReport(reader.driver_version, tuple(reader.gpus), problem, reader.driver_cuda_version)
 
@@ -126,7 +128,7 @@ class Hangs:
         self._in_a_row += 1
 
     def forget(self) -> None:
-        """Note that the library answers."""
+        """Note that the library answered all that it was asked."""
         self._last = None
         self._in_a_row = 0
 
@@ -231,7 +233,6 @@ def problem_of(nvml: Any, questions: Callable[[], None]) -> str | None:
         return say_fault(error)
     except OSError as error:  # a library of that name that is not NVIDIA's, or is damaged
         return f"the NVIDIA driver library cannot be used: {error}"
-    hangs.forget()
     return None
 
 

@@ -98,6 +98,7 @@ class GpuWatch:
                 sample = self._sample(gpu, is_full)
                 if not (sample.is_empty or self._stop.is_set()):
                     gpu.samples.append(sample)
+                    hangs.forget()
 
         self._guarded(take)
 

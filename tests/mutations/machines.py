@@ -51,6 +51,13 @@ MACHINES = (
     ),
     Mutation(
         "F26",
+        "a library that hangs in every launch is waited for in every launch",
+        "HANGS_AT_MOST = 3\n",
+        "HANGS_AT_MOST = 1000\n",
+        (FAULTS + "test_launches_that_get_no_sample_do_not_wait_for_ever",),
+    ),
+    Mutation(
+        "F26",
         "what is counted ends with the last sample of the launch",
         "        self._guarded(self._close_counters)\n",
         "",

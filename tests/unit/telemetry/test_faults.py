@@ -18,7 +18,7 @@ import pytest
 from bench.statistics.health import FLAG_SENTENCES
 from bench.telemetry import nvml
 from bench.telemetry.summary import TELEMETRY_FLAG_SENTENCES
-from bench.telemetry.time_limit import LimitedThread
+from bench.telemetry.time_limit import LimitedThread, NoAnswerError
 from bench.telemetry.watch import GpuWatch
 from tests.fake_nvml import FUNCTIONS, GIB, OWN_PID, FakeGpu, FakeNvml
 from tests.patience import HANG_S, PATIENCE_S, wait_until
@@ -224,6 +224,25 @@ def test_library_that_comes_back_is_asked_again_but_not_for_ever() -> None:
         thread.hangs = True
     hangs.forget()
     assert hangs.problem() is None
+
+
+def test_launches_that_get_no_sample_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the library starts is no answer: each launch would wait for the call that hangs, though it comes back."""
+    asked: list[str] = []
+
+    def ask(thread: LimitedThread, question: Any, limit_s: float) -> Any:
+        asked.append("question")
+        if len(asked) % 2:
+            return question()  # the library starts
+        monkeypatch.setattr(thread, "_is_left_behind", False)  # the call has come back when NVML is asked next
+        raise NoAnswerError(thread)
+
+    monkeypatch.setattr(LimitedThread, "ask", ask)
+    for _ in range(5):
+        asked_before = len(asked)
+        assert set(play([GPU]).flags) == {"nvml_missing"}
+        assert len(asked) - asked_before <= 2
+    assert len(asked) == 6
 
 
 class Limits(FakeNvml):
