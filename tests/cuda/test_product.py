@@ -112,6 +112,15 @@ def test_cublas_that_does_not_start_on_a_full_gpu_is_an_oom_row_and_the_search_g
     assert re.search(r"CUBLAS_STATUS_NOT_INITIALIZED .* \(9\d\d MiB of the GPU were free\)", rows.reason[16])
 
 
+def test_fixed_length_on_two_gpus_is_flagged_where_ddp_still_times_itself(tmp_path: Path) -> None:
+    standin = environment(count=2, ledger=tmp_path / "ledger")
+    shorter = [("updates: 4", "updates: 1")]
+    code, folder = _sweep(tmp_path / "cuda", "{world_size: [1, 2], micro_batch_size: [4]}", "cuda", standin, shorter)
+    rows = _rows(folder).set_index("world_size")
+    assert code == 0, list(rows.reason)
+    assert {ranks: "ddp_warmup" in flags for ranks, flags in rows["flags"].items()} == {1: False, 2: True}
+
+
 def test_cublas_that_does_not_start_is_a_failed_row(tmp_path: Path) -> None:
     standin = environment(ledger=tmp_path / "ledger", faults=Faults(blas_refused=True))
     code, folder = _sweep(tmp_path / "cuda", "{micro_batch_size: [4]}", "cuda", standin)
