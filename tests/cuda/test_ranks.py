@@ -34,36 +34,6 @@ def _join() -> tuple[int, int]:
     return rank, size
 
 
-def _ddp_waits(folder: str, iterations: int) -> list[int]:
-    trace = Path(folder) / f"trace-{os.environ['RANK']}"
-    os.environ["STANDIN_TRACE"] = str(trace)  # one for each rank, before the stand-in reads it
-    import ctypes
-
-    import torch
-
-    _join()
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8, device="cuda"))
-    values = torch.ones(2, 8, device="cuda")
-    for _ in range(iterations):
-        torch.cuda.synchronize()
-        with model.no_sync():
-            model(values).sum().backward()
-        model(values).sum().backward()
-    torch.cuda.synchronize()
-    ctypes.CDLL(None).fflush(None)
-    _, *parts = trace.read_text().split("synchronize device\n")
-    del model
-    return [number for number, part in enumerate(parts[:iterations], start=1) if "synchronize event" in part]
-
-
-def test_host_waits_for_ddps_own_timing_in_the_first_exchanges_and_every_hundredth(tmp_path: Path) -> None:
-    from bench.rank.ddp_warmup import WAITING_ITERATIONS
-
-    expected = [*range(2, WAITING_ITERATIONS + 1), 101]
-    for ended in run_ranks(_ddp_waits, str(tmp_path), 103, ranks=2, count=2):
-        assert ended.value == expected
-
-
 def _collectives() -> dict[str, Any]:
     import torch
     import torch.distributed as dist

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+import torch
+
+from bench.launch.heartbeat import Heartbeat
 from bench.rank.out_of_memory import LITTLE_BYTES, classify_error, hides_its_cause
+from bench.rank.worker import _describe
 
 NCCL = (
     "NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, unhandled cuda error (run with NCCL_DEBUG=INFO "
@@ -93,3 +98,20 @@ def test_library_that_does_not_say_why_is_out_of_memory_on_a_full_gpu_alone(
     said = [classify_error(["RuntimeError"], text, "cuda", free) for free in (0, LITTLE_BYTES - 1, LITTLE_BYTES, None)]
     assert said == (["oom", "oom", "failed", "failed"] if is_decided_by_memory else ["failed"] * 4)
     assert hides_its_cause(text) == is_decided_by_memory
+
+
+def test_free_memory_is_read_where_the_error_is_met_and_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """While what failed still holds its tensors; after an error that stays the GPU does not answer."""
+    error, heartbeat = RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED\nmore"), Heartbeat(tmp_path / "beat")
+
+    def broken() -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (5 << 20, 80 << 30))
+    told = _describe(error, "cuda", heartbeat)
+    said = "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED (5.00 MiB of the GPU were free)"
+    assert (told["outcome"], told["reason"]) == ("oom", said)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", broken)
+    told = _describe(error, "cuda", heartbeat)
+    assert (told["outcome"], told["reason"]) == ("failed", "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED")
+    assert _describe(error, "cpu", heartbeat)["outcome"] == "failed"
