@@ -165,6 +165,8 @@ def _gpu(gpu: dict[str, Any]) -> str:
     if gpu["sm_clock_mhz"] is not None:
         most = f" of {gpu['sm_clock_max_mhz']}" if gpu["sm_clock_max_mhz"] is not None else ""
         parts.append(f"{gpu['sm_clock_mhz']}{most} MHz")
+    if gpu["persistence_mode"] is False:
+        parts.append("persistence mode off, so that each start takes seconds longer")
     parts.append(_processes(gpu["processes"]))
     if gpu["mig_devices"]:
         slices = ", ".join(f"{mig['name'] or 'unnamed'} {mig['uuid'] or ''}".strip() for mig in gpu["mig_devices"])

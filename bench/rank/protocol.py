@@ -20,6 +20,7 @@ from bench.measure.device import MemoryPass, Residents, Witness
 from bench.measure.profiler import Part, PartName, UpdateSample
 from bench.measure.reductions import Reductions
 from bench.measure.update_times import UpdateTime
+from bench.rank.ddp_warmup import waiting_updates
 from bench.rank.pace import WHOLE_UPDATES, Pace
 from bench.rank.quality import validation_loss
 from bench.rank.workbench import Workbench
@@ -138,6 +139,9 @@ class _Launch:
             before = device.allocator_counts()
             part = self._run("warmup", updates, pace.by_micro_steps)
             pace.warmed(update_times(part.samples), before, device.allocator_counts())
+        waiting = waiting_updates(self._bench.trial.config, device.kind) - self._bench.feed.next_update
+        if waiting > 0 and pace.target_half_width is not None and not pace.by_micro_steps:
+            self._run("warmup", waiting)
 
     def _time(self, pace: Pace) -> None:
         """Run segments until rank 0 has enough; its decision is shared between them, outside the clock."""
@@ -178,7 +182,7 @@ class _Launch:
         bench = self._bench
         with _witness(bench) as witness, bench.reductions:
             bench.profiler.witness = witness
-            self._run("memory", 1)
+            self._run("memory", 1, by_micro_steps=True)  # for `rank_spread`: a mark costs next to nothing
             bench.profiler.witness = None
         self._memory_passes.append(witness.result())
 

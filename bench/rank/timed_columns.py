@@ -7,7 +7,9 @@ import os
 from typing import Any
 
 from bench.measure.update_times import UpdateLaw, is_law_met, law_of, samples_of
+from bench.rank.ddp_warmup import waiting_updates
 from bench.rank.protocol import Observations
+from bench.rank.rank_spread import rank_spread
 from bench.rank.workbench import Workbench
 from bench.statistics.health import Samples, flags_of
 
@@ -25,12 +27,18 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
     times = observed.times("timed")
     law = law_of(times) if pace.by_micro_steps else None
     precision = pace.precision
+    spread = rank_spread(bench, observed)
     marked_s = [math.fsum(sample.seconds for sample in part.samples) for part in segments]
-    marked = pace.flags if law is None or _is_confirmed(law, observed) else (*pace.flags, "law_not_met")
+    found = {
+        "law_not_met": law is not None and not _is_confirmed(law, observed),
+        "ddp_warmup": _begins_early(bench, observed),
+    }
+    marked = (*pace.flags, *(flag for flag, is_raised in found.items() if is_raised))
     samples = Samples(
         seconds=samples_of(times),
         segments=list(zip(marked_s, [part.host_seconds for part in segments], strict=True)),
-        rank_seconds=_fastest_and_slowest(bench, sum(marked_s)),
+        slowest_rank_at_least_s=None if spread is None else spread.slowest_at_least_s,
+        fastest_rank_at_most_s=None if spread is None else spread.fastest_at_most_s,
         timed_s=math.fsum(part.host_seconds for part in segments),
         data_wait_s=observed.data_wait_s,
         updates_skipped=sum(sample.result == "skipped" for sample in observed.samples("timed")),
@@ -49,6 +57,7 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
         "lag1": precision.lag1,
         "spread": precision.spread,
         **_law_columns(bench, law),
+        "micro_step_rank_spread": None if spread is None else spread.excess,
         "time_method": "extrapolated" if pace.is_shortened else bench.device.time_method,
         "data_wait_s": observed.data_wait_s,
         "flags": flags_of(samples),
@@ -97,7 +106,10 @@ def _is_confirmed(law: UpdateLaw, observed: Observations) -> bool:
     return is_law_met(of_medians, times, pace.micro_steps)
 
 
-def _fastest_and_slowest(bench: Workbench, marked_s: float) -> tuple[float, ...]:
-    """Give the least and the most time between marks of any rank [s]."""
-    least, most = bench.ranks.max([-marked_s, marked_s])
-    return (-least, most)
+def _begins_early(bench: Workbench, observed: Observations) -> bool:
+    """Tell whether the host waited for DistributedDataParallel's own timing in the timed part.
+
+    Where micro-steps are the samples, none of them holds an exchange, and one wait is nothing to an update of seconds.
+    """
+    first = next(observed.part("timed")).samples[0].update
+    return first < waiting_updates(bench.trial.config, bench.device.kind) and not observed.pace.by_micro_steps

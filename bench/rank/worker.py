@@ -22,13 +22,13 @@ from bench.measure.host import usable_cores
 from bench.rank.columns import facts_before, measured_columns, train_losses, update_rows, why_invalid
 from bench.rank.faults import Faults
 from bench.rank.memory_columns import why_memory_is_wrong
-from bench.rank.out_of_memory import classify_error
+from bench.rank.out_of_memory import classify_error, hides_its_cause
 from bench.rank.protocol import run_protocol
 from bench.rank.ranks import Ranks
 from bench.rank.timed_columns import timing_of
 from bench.rank.workbench import build_workbench, open_device
 from bench.record.paths import LaunchPaths
-from bench.units import cut_text
+from bench.units import cut_text, format_bytes
 
 FORMAT = 1
 _TRACEBACK_BYTES = 4096
@@ -111,17 +111,27 @@ def _describe(error: BaseException, device: str, heartbeat: Heartbeat) -> dict[s
     """Say what went wrong, in which phase and micro-batch."""
     classes = [cls.__name__ for cls in type(error).__mro__]
     text = str(error)
-    outcome = classify_error(classes, text, device)
+    free_bytes = _free_bytes() if device == "cuda" and hides_its_cause(text) else None
+    outcome = classify_error(classes, text, device, free_bytes)
+    free = "" if free_bytes is None else f" ({format_bytes(free_bytes)} of the GPU were free)"
     first_line = text.strip().splitlines()[0] if text.strip() else "no message"
     return {
         "outcome": outcome,
-        "reason": f"{classes[0]}: {cut_text(first_line, 300)}",
+        "reason": f"{classes[0]}: {cut_text(first_line, 300)}{free}",
         "phase": heartbeat.phase,
         "micro_batch": heartbeat.micro_batch if heartbeat.micro_batch >= 0 else None,
         "error_class": f"{type(error).__module__}.{type(error).__qualname__}",
         "error_text": text[:_TRACEBACK_BYTES],
         "traceback": "".join(traceback.format_exception(error))[-_TRACEBACK_BYTES:],
     }
+
+
+def _free_bytes() -> int | None:
+    """Ask how much of the GPU is free while what failed still holds its tensors; None after an error that stays."""
+    try:
+        return torch.cuda.mem_get_info()[0]
+    except RuntimeError:
+        return None
 
 
 def _peaks_so_far(device: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ STANDIN = "standin"
 _DURATIONS = ("second", "token/second", "FLOP/second")
 _SHARES_OF_TIME = (
     *("half_width", "lag1", "spread", "data_wait_share", "time_method", "stop_reason"),
-    *("mfu", "hfu", "mode_peak_share", "matmul_ceiling_share"),
+    *("mfu", "hfu", "mode_peak_share", "matmul_ceiling_share", "micro_step_rank_spread"),
 )
 _OF_THE_HOST = ("launch_s",)
 _NO_SENSOR = ("foreign_processes", "telemetry_problem")

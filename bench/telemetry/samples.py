@@ -56,6 +56,8 @@ class GpuTrack:
     sm_clock_default_mhz: int | None = None
     """Clock that applications get unless they ask for another."""
     sm_clock_max_mhz: int | None = None
+    persistence_mode: bool | None = None
+    """Whether the driver keeps the GPU ready while nobody uses it."""
 
 
 @dataclass(frozen=True)

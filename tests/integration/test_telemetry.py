@@ -34,9 +34,9 @@ _SAMPLES = 200
 @pytest.fixture(autouse=True)
 def not_hung() -> Iterator[None]:
     """Forget before and after that NVML ever hung in this process."""
-    nvml.hung.clear()
+    nvml.hangs.forget()
     yield
-    nvml.hung.clear()
+    nvml.hangs.forget()
 
 
 class GpuLauncher(trivial.InstantLauncher):

@@ -8,6 +8,9 @@ OUTCOMES = "integration/test_outcomes.py::"
 OUT_OF_MEMORY = (
     "unit/rank/test_out_of_memory.py::test_error_is_out_of_memory_by_class_first_and_then_by_a_short_list_of_messages"
 )
+OUT_OF_MEMORY_ON_A_FULL_GPU = (
+    "unit/rank/test_out_of_memory.py::test_library_that_does_not_say_why_is_out_of_memory_on_a_full_gpu_alone"
+)
 HANGS = "integration/test_hangs.py::"
 KILLS = "integration/test_kills.py::"
 RESUME = "integration/test_resume.py::"
@@ -26,6 +29,20 @@ LAUNCH_ENDS = (
         "    if any(pattern.search(text) for pattern in _DEVICE_OOM_TEXTS)",
         "    if False and any(pattern.search(text) for pattern in _DEVICE_OOM_TEXTS)",
         (OUT_OF_MEMORY,),
+    ),
+    Mutation(
+        "F1",
+        "a library that could not start is broken, however full the GPU is",
+        "    if free_bytes is not None and free_bytes < LITTLE_BYTES and hides_its_cause(text):\n        return",
+        "    if False:\n        return",
+        (OUT_OF_MEMORY_ON_A_FULL_GPU,),
+    ),
+    Mutation(
+        "F1",
+        "a library that could not start lacked memory, however much is free",
+        "if free_bytes is not None and free_bytes < LITTLE_BYTES and hides_its_cause(text):",
+        "if hides_its_cause(text):",
+        (OUT_OF_MEMORY_ON_A_FULL_GPU,),
     ),
     Mutation(
         "F1",

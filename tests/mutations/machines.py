@@ -10,6 +10,8 @@ STORAGE = "integration/test_storage.py::"
 LIMITS = "integration/test_limits.py::"
 NUISANCES = "integration/test_nuisances.py::"
 GOLDEN = "integration/test_golden_folders.py::"
+FAULTS = "unit/telemetry/test_faults.py::"
+SUMMARY = "unit/telemetry/test_summary.py::"
 
 MACHINES = (
     Mutation(
@@ -25,6 +27,48 @@ MACHINES = (
         "self._answers.get(timeout=limit_s)",
         "self._answers.get()",
         ("unit/telemetry/test_nvml.py::test_library_that_hangs_is_given_up",),
+    ),
+    Mutation(
+        "F26",
+        "a GPU that is being brought up has hung",
+        "limit_s = self._first_limit_s if name in FIRST_CALLS else self._call_limit_s",
+        "limit_s = self._call_limit_s",
+        (FAULTS + "test_calls_that_may_bring_up_a_gpu_have_the_long_limit",),
+    ),
+    Mutation(
+        "F26",
+        "a library that hung once is never asked again",
+        "if self._last is None or not (self._last.hangs or self._in_a_row >= HANGS_AT_MOST):",
+        "if self._last is None:",
+        (FAULTS + "test_launch_after_a_hang_asks_nothing_until_the_call_came_back",),
+    ),
+    Mutation(
+        "F26",
+        "what hangs is asked by one thread after another",
+        "if self._last is None or not (self._last.hangs or self._in_a_row >= HANGS_AT_MOST):",
+        "if True:",
+        (FAULTS + "test_launch_after_a_hang_asks_nothing_until_the_call_came_back",),
+    ),
+    Mutation(
+        "F26",
+        "a library that hangs in every launch is waited for in every launch",
+        "HANGS_AT_MOST = 3\n",
+        "HANGS_AT_MOST = 1000\n",
+        (FAULTS + "test_launches_that_get_no_sample_do_not_wait_for_ever",),
+    ),
+    Mutation(
+        "F26",
+        "what is counted ends with the last sample of the launch",
+        "        self._guarded(self._close_counters)\n",
+        "",
+        (SUMMARY + "test_launch_that_ends_with_its_timed_part_has_what_was_counted_to_its_end",),
+    ),
+    Mutation(
+        "F26",
+        "a gap in the timed part goes unnoticed",
+        "return bool(self.window) and max(gaps_s) <= patience_s",
+        "return bool(self.window)",
+        (SUMMARY + "test_gap_in_the_middle_of_the_timed_part_is_a_missing_nvml",),
     ),
     Mutation(
         "F27",
@@ -79,8 +123,15 @@ MACHINES = (
         "            if False:\n",
         (
             NUISANCES + "test_rank_whose_peer_never_joins_times_out_at_the_start",
-            "unit/launch/test_watchdog.py::test_start_limit_holds_until_every_rank_ended_an_update",
+            "unit/launch/test_watchdog.py::test_start_limit_holds_until_every_rank_ended_a_micro_step",
         ),
+    ),
+    Mutation(
+        "F29",
+        "a launch has started only when its first update is over",
+        "(beat.micro_steps >= 1 or beat.update >= 1)",
+        "beat.update >= 1",
+        ("unit/launch/test_watchdog.py::test_slow_first_update_has_started_with_its_first_micro_step",),
     ),
     Mutation(
         "F30",
