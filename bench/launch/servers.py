@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
-from bench.launch.process_table import TOKEN_VARIABLE
+from bench.launch.process import DRIVER_VARIABLE
+from bench.launch.process_table import TOKEN_VARIABLE, is_dead
 
-DRIVER_VARIABLE = "BENCH_DRIVER_PID"
-"""Environment variable by which a server knows the process it must not outlive."""
+_DEATH_S = 5.0
+"""Longest wait for the end of a server after SIGKILL [s]."""
 
 
 class ServerPool:
@@ -22,6 +26,7 @@ class ServerPool:
         self._token = token
         self._preload = ["bench.launch.server_start", *preload]
         self._servers: dict[tuple[tuple[str, str], ...], Any] = {}
+        self._answered: set[int] = set()
 
     def start(self, environment: Mapping[str, str]) -> int:
         """Start the server of this environment unless it runs; its imports go on meanwhile. Return its process id."""
@@ -41,6 +46,7 @@ class ServerPool:
         forkserver.connect_to_new_process = self._server(environment).connect_to_new_process
         try:
             yield pid
+            self._answered.add(pid)
         finally:
             forkserver.connect_to_new_process = usual
 
@@ -58,6 +64,27 @@ class ServerPool:
                     del os.environ[name]
                 else:
                     os.environ[name] = value
+
+    def kill(self, environment: Mapping[str, str]) -> None:
+        """Kill the server of this environment, which is stalled; the next start makes another."""
+        key = tuple(sorted(environment.items()))
+        server = self._servers.get(key)
+        pid = None if server is None else server._forkserver_pid
+        if pid is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        deadline_s = time.monotonic() + _DEATH_S
+        # Left to be reaped by the standard library, which finds out by that.
+        while not is_dead(pid):
+            if time.monotonic() > deadline_s:
+                del self._servers[key]  # not even SIGKILL ends it, as in a system call that hangs: never ask it again
+                return
+            time.sleep(0.01)
+
+    def has_answered(self, environment: Mapping[str, str]) -> bool:
+        """Tell whether the last server of this environment has started a process."""
+        return self._server(environment)._forkserver_pid in self._answered
 
     def pids(self) -> set[int]:
         """List the servers that were started."""

@@ -9,6 +9,7 @@ OUT_OF_MEMORY = (
     "unit/rank/test_out_of_memory.py::test_error_is_out_of_memory_by_class_first_and_then_by_a_short_list_of_messages"
 )
 HANGS = "integration/test_hangs.py::"
+STALLS = "integration/test_stalled_servers.py::"
 KILLS = "integration/test_kills.py::"
 RESUME = "integration/test_resume.py::"
 
@@ -75,6 +76,44 @@ LAUNCH_ENDS = (
         "if launch.stopped is None and _died(servers, launch.processes):",
         "if False and _died(servers, launch.processes):",
         (HANGS + "test_death_of_the_fork_server_is_a_killed_launch_and_the_next_trial_gets_a_new_server",),
+    ),
+    Mutation(
+        "F5",
+        "a server that does not answer is waited for",
+        "            if is_enough():\n                is_killed.set()\n",
+        "            if False:\n                is_killed.set()\n",
+        (STALLS + "test_signal_ends_the_wait_for_a_stalled_server",),
+    ),
+    Mutation(
+        "F5",
+        "a launch whose server stalled is not started again",
+        '    if self._start(work, launch, ranks, self._start_method, environment) == "stalled" and',
+        '    if self._start(work, launch, ranks, self._start_method, environment) == "never" and',
+        (STALLS + "test_stalled_server_is_replaced_and_the_launch_starts_again",),
+    ),
+    Mutation(
+        "F5",
+        "a server that never answered is tried again",
+        "            stalled = self._servers.has_answered(environment)\n",
+        "            stalled = True\n",
+        (STALLS + "test_server_that_never_answered_is_a_timeout_of_the_start_and_is_gone",),
+    ),
+    Mutation(
+        "F5",
+        "only a fork server tells that a rank has ended",
+        "    return process.is_alive() and (process.pid is None or not is_dead(process.pid))\n",
+        "    return process.is_alive()\n",
+        (
+            STALLS + "test_rank_that_ended_well_is_ok_although_its_server_does_not_report_it",
+            STALLS + "test_ranks_of_a_stalled_server_are_ended_without_its_help",
+        ),
+    ),
+    Mutation(
+        "F5",
+        "a server that reports nothing is asked again",
+        "            if launch.is_server_stalled:\n                self._servers.kill(environment)\n",
+        "",
+        (STALLS + "test_rank_that_ended_well_is_ok_although_its_server_does_not_report_it",),
     ),
     Mutation(
         "F6",

@@ -6,6 +6,7 @@ from tests.mutations.mutation import Mutation
 
 OUTCOMES = "integration/test_outcomes.py::"
 HANGS = "integration/test_hangs.py::"
+STALLS = "integration/test_stalled_servers.py::"
 STORAGE = "integration/test_storage.py::"
 LIMITS = "integration/test_limits.py::"
 NUISANCES = "integration/test_nuisances.py::"
@@ -57,7 +58,7 @@ MACHINES = (
     Mutation(
         "F29",
         "there is no start limit",
-        "            if elapsed_s > limits.start_s:\n",
+        "            if elapsed_s - self._start_from_s > limits.start_s:\n",
         "            if False:\n",
         (
             NUISANCES + "test_rank_whose_peer_never_joins_times_out_at_the_start",
@@ -161,9 +162,33 @@ MACHINES = (
     Mutation(
         "F35",
         "what a rank left is not ended with its launch",
-        "        kill_with_token(self.token, servers, among=descendants(os.getpid()))\n",
+        "        kill_descendants(servers)\n",
         "",
-        (HANGS + "test_what_a_rank_left_in_a_session_of_its_own_is_ended_with_its_launch",),
+        (
+            HANGS + "test_what_a_rank_left_in_a_session_of_its_own_is_ended_with_its_launch",
+            STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan-forkserver]",
+        ),
+    ),
+    Mutation(
+        "F35",
+        "what outlives its rank is nobody's child",
+        "\nadopt_orphans()\n# The standard",
+        "\n# The standard",
+        (STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan-forkserver]",),
+    ),
+    Mutation(
+        "F35",
+        "a rank without a fork server ends nothing that it left",
+        "        kill_descendants([os.getpid()])\n",
+        "        pass\n",
+        (STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan-spawn]",),
+    ),
+    Mutation(
+        "F35",
+        "what a rank without a fork server had begun is not ended with it",
+        "        kill_processes(began)\n",
+        "",
+        (STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan_and_sleep-spawn]",),
     ),
     Mutation(
         "F35",
