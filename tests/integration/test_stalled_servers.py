@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -85,10 +87,20 @@ def test_stalled_server_is_replaced_and_the_launch_starts_again(bank: Bank) -> N
     assert with_token(bank.launcher.token) == [bank.server]
 
 
+def test_server_ends_with_the_launcher_that_started_it(bank: Bank) -> None:
+    """At the latest with the interpreter; the kernel's own help comes too late for one that stalls before it asks."""
+    server = bank.stop_server()
+    bank.launcher = Launcher(preload=())
+    gc.collect()
+    wait_until(lambda: is_dead(server), "the server of the former launcher is gone")
+
+
 def test_server_that_never_answered_is_a_timeout_of_the_start_and_is_gone(bank: Bank) -> None:
     """Its boot hangs, and would again: the launch says so at once, and the next one has a new server."""
     bank.launcher = Launcher(rank_function=stalling.run_rank, preload=("tests.integration.hanging_preload",))
-    end = bank.run("nothing", LaunchLimits(HANG_S, PATIENCE_S, PATIENCE_S))
+    with mock.patch.object(bank.launcher._servers, "start", wraps=bank.launcher._servers.start) as start:
+        end = bank.run("nothing", LaunchLimits(HANG_S, PATIENCE_S, PATIENCE_S))
+    assert start.call_count == 1
     outcome = decide(end.ranks, end.stopped)
     assert (outcome.outcome, outcome.phase) == ("timeout", "start")
     assert outcome.reason == (

@@ -117,6 +117,13 @@ LAUNCH_ENDS = (
     ),
     Mutation(
         "F6",
+        "a server that has not asked for it does not end with its driver",
+        "        weakref.finalize(self, _end_all, self._servers, os.getpid())\n",
+        "",
+        (STALLS + "test_server_ends_with_the_launcher_that_started_it",),
+    ),
+    Mutation(
+        "F6",
         "processes outlive their parent",
         "    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
         "",

@@ -9,6 +9,7 @@ HANGS = "integration/test_hangs.py::"
 STALLS = "integration/test_stalled_servers.py::"
 STORAGE = "integration/test_storage.py::"
 LIMITS = "integration/test_limits.py::"
+STREAMS = "integration/test_streams.py::"
 NUISANCES = "integration/test_nuisances.py::"
 GOLDEN = "integration/test_golden_folders.py::"
 
@@ -113,16 +114,30 @@ MACHINES = (
     Mutation(
         "F32",
         "a reader that went away ends the sweep",
-        "    def on_broken_pipe(self) -> None:\n",
-        "    def on_another_pipe(self) -> None:\n",
+        "            except BrokenPipeError:\n                self._is_refused = True\n",
+        "",
         (NUISANCES + "test_sweep_goes_on_when_nobody_reads_what_it_says",),
     ),
     Mutation(
         "F32",
         "a full disk behind the output ends the sweep",
-        "        except OSError:\n            self.quiet = True\n",
-        "        except ZeroDivisionError:\n            self.quiet = True\n",
+        "                if not self._is_for_people:\n",
+        "                if True:\n",
         (NUISANCES + "test_sweep_goes_on_when_what_it_says_cannot_be_written",),
+    ),
+    Mutation(
+        "F32",
+        "what could not be printed was printed",
+        "        if error is data.refusal:\n            raise StorageError(",
+        "        if error is data.refusal:\n            return\n            raise StorageError(",
+        (STREAMS + "test_data_that_stdout_cannot_take_is_an_error_of_storage",),
+    ),
+    Mutation(
+        "F33",
+        "a closed descriptor is given to the next pipe",
+        "    open_closed_descriptors()\n    before",
+        "    before",
+        (STREAMS + "test_closed_streams_are_not_taken_for_files",),
     ),
     Mutation(
         "F33",
@@ -155,7 +170,7 @@ MACHINES = (
     Mutation(
         "F34",
         "memory that is not back is not waited for",
-        "        if not left:\n",
+        "        if not left or is_interrupted():\n",
         "        if True:\n",
         ("unit/launch/test_gpu_release.py::test_memory_that_stays_stops_the_sweep_and_names_process_and_gpu",),
     ),
