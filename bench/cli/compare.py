@@ -12,6 +12,7 @@ import click
 from bench.cli.compare_reference import hold_against_reference
 from bench.cli.compare_run import LEAST_BLOCKS, USUAL_BLOCKS, RunOptions, run_side_by_side
 from bench.cli.options import (
+    OUT_FOLDER,
     chosen_format,
     format_option,
     terminal_color,
@@ -69,7 +70,7 @@ _ANY_REFERENCE = "\0"
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="With --run: device.  [default: as RESULTS was run]")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OUT_FOLDER,
     help="With --run: results folder; resumes a comparison already in it.  [default: results/compare-<utc>-<trials>]",
 )
 @click.option(

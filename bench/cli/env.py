@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from bench.cli.options import hang
+from bench.cli.options import hang, require_current_folder
 
 
 @click.command()
@@ -59,6 +59,7 @@ def env(ctx: click.Context, device: str, output_format: str, calibrate: bool, th
     from bench.errors import EnvironmentFault
     from bench.machine.report import report_machine
 
+    require_current_folder()
     if calibrate:
         click.echo("measuring the ceilings of the device ...", err=True)
     report = report_machine(device, calibrate, threads)

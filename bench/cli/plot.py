@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bench.cli.options import results_argument, where_option
+from bench.cli.options import OUT_FOLDER, out_named, results_argument, where_option
 from bench.errors import BenchError
 from bench.plots import KINDS
 
@@ -33,7 +33,7 @@ Example:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OUT_FOLDER,
     metavar="FOLDER",
     help="Folder for the figures; older figures in it are replaced.  [default: plots/ beside the results]",
 )
@@ -49,7 +49,8 @@ def plot(results: tuple[Path, ...], where: tuple[str, ...], kind: tuple[str, ...
     if mixed := why_mixed_methods(launches_of(table)):
         raise BenchError(mixed)
     updates = [row for path in results if (found := select_updates(path)) is not None for row in found.to_pylist()]
-    paths, notes = draw_plots(table, updates, out or _beside(results), kind or KINDS)
+    with out_named():
+        paths, notes = draw_plots(table, updates, out or _beside(results), kind or KINDS)
     for path in paths:
         click.echo(path)
     for note in notes:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bench.cli.options import results_argument, where_option
+from bench.cli.options import NamedPath, out_named, results_argument, where_option
 from bench.cli.recommend import Count
 from bench.errors import BenchError
 
@@ -25,7 +25,7 @@ from bench.errors import BenchError
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=NamedPath(dir_okay=False),
     metavar="FILE",
     help="The page; an older one is replaced.  [default: report.html beside the results]",
 )
@@ -63,7 +63,8 @@ def report(
     if mixed := why_mixed_methods(launches_of(table)):
         raise BenchError(mixed)
     page = build_page(table, Question(global_batch_size, run_tokens=run_tokens))
-    write_atomically(out, page.text.encode())
+    with out_named():
+        write_atomically(out, page.text.encode())
     if not page.is_interactive:
         click.echo("the chart is a plain picture: pip install 'accumbench[report]' makes it interactive", err=True)
     if page.shown < page.total:

@@ -21,6 +21,7 @@ from bench.record.variables import decisive_variables
 from bench.sweep.expand import MachineFacts
 from bench.sweep.fields import TrialConfig
 from bench.sweep.trial import Sweep
+from bench.units import listed
 from bench.workload.data.corpus import load_corpus
 
 MEASUREMENT_VERSION = 2
@@ -28,6 +29,11 @@ MEASUREMENT_VERSION = 2
 
 _LIMITS = {"rounds", "timeout_s", "start_timeout_s", "stall_timeout_s"}
 """Fields of measure that change which launches there are, or how long they may take, but no number."""
+
+
+_SIGNS = ("journal.jsonl", "parts", "results.parquet")
+"""Any of these makes a folder one of results, damaged or not."""
+_LOGS = (".log", ".out", ".err")
 
 
 def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFacts) -> dict[str, Any]:
@@ -97,6 +103,25 @@ def keep_inputs(paths: SweepPaths, sweep: Sweep, facts: MachineFacts) -> None:
             write_atomically(path, content)
 
 
+def require_no_strangers(folder: Path) -> None:
+    """Refuse a folder that holds files of something else: results would lie among them, and --fresh would rename it.
+
+    Hidden files, and the logs that a script directs there before the first sweep, do not count.
+
+    Raises:
+        BenchError: It does; names some of them.
+    """
+    if not folder.is_dir() or any((folder / name).exists() for name in _SIGNS):
+        return
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    strangers = [name for name in names if not name.endswith(_LOGS)]
+    if strangers:
+        raise BenchError(
+            f"{folder} holds {listed(strangers, 3)}, and no results. Name another folder with --out, a new or an empty "
+            "one."
+        )
+
+
 def make_folder(folder: Path) -> None:
     """Make the folder.
 
@@ -113,9 +138,11 @@ def set_folder_aside(folder: Path) -> Path | None:
     """Rename a results folder so that a new one can begin; return its new name, or None when there was nothing.
 
     Raises:
+        BenchError: It holds something else.
         LockedError: A sweep is writing it.
         StorageError: It cannot be renamed.
     """
+    require_no_strangers(folder)
     if not folder.is_dir() or not any(folder.iterdir()):
         return None
     with hold(SweepPaths(folder).lock):

@@ -157,7 +157,7 @@ def _from_beat(
     return Outcome(
         outcome=outcome,
         reason=reason,
-        phase=None if beat is None else beat.phase,
+        phase=beat.phase if beat is not None else "start" if outcome in WITH_STACKS else None,
         micro_batch=None if beat is None or beat.micro_batch < 0 else beat.micro_batch,
         failing_rank=end.rank,
         exit_code=exit_code,

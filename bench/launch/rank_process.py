@@ -15,8 +15,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.launch.process import die_with_parent, lead_session, send_output_to
-from bench.launch.process_table import open_files, thread_count
+from bench.launch.process import adopt_orphans, die_with_parent, is_child_of_driver, lead_session, send_output_to
+from bench.launch.process_table import kill_descendants, open_files, thread_count
 from bench.record.paths import LaunchPaths
 
 UNFIT = 87
@@ -49,6 +49,8 @@ def begin(folder: str, rank: int, parent: int) -> None:
     """Tie this process to its parent, give it a session, a log and a place for its stacks, and check its origin."""
     die_with_parent(expected_parent=parent)
     lead_session()
+    if is_child_of_driver():
+        adopt_orphans()  # as the fork server does for the ranks that it has
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the driver was started in the background
     paths = LaunchPaths(Path(folder))
     send_output_to(paths.rank_log(rank))
@@ -68,6 +70,8 @@ def end(code: int) -> None:
 
     A process that has torch._dynamo takes 0.7 s to exit the usual way, and its result is safe.
     """
+    if is_child_of_driver():
+        kill_descendants([os.getpid()])
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

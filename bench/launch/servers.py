@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sys
 import threading
+import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
-from bench.launch.process_table import TOKEN_VARIABLE
+from bench.launch.process import DRIVER_VARIABLE
+from bench.launch.process_table import TOKEN_VARIABLE, is_dead
 
-DRIVER_VARIABLE = "BENCH_DRIVER_PID"
-"""Environment variable by which a server knows the process it must not outlive."""
+_DEATH_S = 5.0
+"""Longest wait for the end of a server after SIGKILL [s]."""
 
 
 class ServerPool:
@@ -23,6 +28,9 @@ class ServerPool:
         self._token = token
         self._preload = ["bench.launch.server_start", *preload]
         self._servers: dict[tuple[tuple[str, str], ...], Any] = {}
+        self._answered: set[int] = set()
+        # The kernel ends a server with its driver once it has asked for that, which one that stalls early has not.
+        weakref.finalize(self, _end_all, self._servers, os.getpid())
 
     def start(self, environment: Mapping[str, str]) -> int:
         """Start the server of this environment unless it runs; its imports go on meanwhile. Return its process id."""
@@ -42,6 +50,7 @@ class ServerPool:
         forkserver.connect_to_new_process = self._server(environment).connect_to_new_process
         try:
             yield pid
+            self._answered.add(pid)
         finally:
             forkserver.connect_to_new_process = usual
 
@@ -65,6 +74,18 @@ class ServerPool:
                 else:
                     os.environ[name] = value
 
+    def kill(self, environment: Mapping[str, str]) -> None:
+        """Kill the server of this environment, which is stalled; the next start makes another."""
+        key = tuple(sorted(environment.items()))
+        server = self._servers.get(key)
+        # Left to be reaped by the standard library, which finds out by that.
+        if server is not None and not _kill(server):
+            del self._servers[key]  # not even SIGKILL ends it, as in a system call that hangs: never ask it again
+
+    def has_answered(self, environment: Mapping[str, str]) -> bool:
+        """Tell whether the last server of this environment has started a process."""
+        return self._server(environment)._forkserver_pid in self._answered
+
     def pids(self) -> set[int]:
         """List the servers that were started."""
         return {server._forkserver_pid for server in self._servers.values() if server._forkserver_pid is not None}
@@ -76,3 +97,30 @@ class ServerPool:
             server.set_forkserver_preload(self._preload)
             self._servers[key] = server
         return self._servers[key]
+
+
+def _kill(server: Any) -> bool:
+    """Kill a server; tell whether it is dead, at once or after a moment."""
+    pid: int | None = server._forkserver_pid
+    if pid is None:
+        return True
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    if not sys.platform.startswith("linux"):
+        return True  # nothing tells without reaping it
+    deadline_s = time.monotonic() + _DEATH_S
+    while not is_dead(pid) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    return is_dead(pid)
+
+
+def _end_all(servers: dict[Any, Any], driver: int) -> None:
+    """End the servers of a pool that is needed no more, or whose driver ends; not those of a forked driver's parent."""
+    if os.getpid() != driver:
+        return
+    for server in servers.values():
+        if _kill(server) and server._forkserver_pid is not None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(server._forkserver_pid, os.WNOHANG)
+            os.close(server._forkserver_alive_fd)
+    servers.clear()

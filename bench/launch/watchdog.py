@@ -49,6 +49,7 @@ class Watchdog:
         self._started_s = started_s
         self._excused_until_s = started_s
         self._excused_s = 0.0
+        self._start_from_s = 0.0
         self._has_started = False
         self._seen: dict[int, Beat] = {}
         self._micro_steps_s: list[float] = []
@@ -57,6 +58,10 @@ class Watchdog:
         """Leave out a time in which the launch or its driver was stopped."""
         self._excused_s += seconds
         self._excused_until_s = now_s
+
+    def start_again(self, now_s: float) -> None:
+        """Count the start limit from now on, and the others as before: the ranks are started once more."""
+        self._start_from_s = now_s - self._started_s - self._excused_s
 
     def look(self, beats: Mapping[int, Beat | None], now_s: float) -> Stopped | None:
         """Judge by the latest sign of life of each rank; None lets the launch go on."""
@@ -68,7 +73,7 @@ class Watchdog:
         if limits.sweep_s is not None and elapsed_s > limits.sweep_s:
             return Stopped("interrupted", "the time limit of the sweep was reached")
         if not self._has_started:
-            if elapsed_s > limits.start_s:
+            if elapsed_s - self._start_from_s > limits.start_s:
                 return Stopped("timeout", f"no micro-step finished within the start limit of {limits.start_s:g} s")
             return None
         return self._stalled(beats, now_s)

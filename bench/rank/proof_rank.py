@@ -25,6 +25,9 @@ from bench.rank.ranks import Ranks
 from bench.rank.worker import write_document
 from bench.record.paths import LaunchPaths
 
+_PEER_S = 60.0
+"""How much longer than its time limit a rank waits for a peer, by which time the driver has ended both [s]."""
+
 
 def prove_rank(paths: LaunchPaths, rank: int) -> str:
     """Prove and write the checklist; never raises what the user's code can raise. Return ok: a verdict is a result."""
@@ -72,7 +75,8 @@ def _prove(request: ProofRequest, paths: LaunchPaths, rank: int) -> list[Line]:
         sys.path.insert(0, request.working_directory)
     # Ranks meet over gloo whatever the device: float64 runs on the CPU.
     heartbeat.beat("join")
-    ranks = Ranks.join(rank, request.ranks, "cpu", paths.rendezvous, request.time_limit_s)
+    # The driver ends what takes too long: a limit of the ranks' own would make a slow peer an error of the step.
+    ranks = Ranks.join(rank, request.ranks, "cpu", paths.rendezvous, request.time_limit_s + _PEER_S)
     heartbeat.beat("prove")
     return prove(request, ranks.agreement(), validate)
 

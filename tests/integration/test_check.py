@@ -22,7 +22,7 @@ from bench.sweep.file import load_sweep
 from bench.sweep.presets import PRESETS
 from bench.sweep.trial import Trial
 from tests.integration.conftest import CPU, Lab
-from tests.patience import PATIENCE_S
+from tests.patience import HANG_S, PATIENCE_S
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -116,13 +116,12 @@ def test_broken_step_is_a_line_and_no_crash(
     assert words in lines["runs"].words
 
 
-def test_step_that_never_ends_is_not_proved(proved: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver ends it at the time limit."""
-    monkeypatch.setattr("bench.drive.proofs._START_S", 2.0)
+def test_step_that_never_ends_is_not_proved(proved: Prove, tmp_path: Path) -> None:
+    """The driver ends it soon after the time limit; on a machine so slow that it never began, the rank says so."""
     (tmp_path / "mine.py").write_text("import time\ndef step(model, optimizer, micro_batches): time.sleep(600)\n")
-    lines = proved(step="mine:step", time_limit_s=1.0)
+    lines = proved(step="mine:step", time_limit_s=HANG_S)
     assert lines["runs"].verdict == "NOT PROVEN"
-    assert "within 1 s" in lines["runs"].words
+    assert "it did not end within 3 s" in lines["runs"].words or "time limit" in lines["runs"].words
 
 
 @pytest.mark.parametrize(

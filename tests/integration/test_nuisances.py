@@ -104,7 +104,7 @@ def test_sweep_goes_on_when_nobody_reads_what_it_says(lab: Any) -> None:
     os.close(reader)
     process = subprocess.Popen([*command, "--out", str(lab.folder / "results")], stdout=writer, stderr=writer)
     os.close(writer)
-    process.wait(timeout=PATIENCE_S)
+    assert process.wait(timeout=PATIENCE_S) == 0
     assert lab.rows()["outcome"].tolist() == ["ok", "ok", "ok"]
 
 
@@ -113,7 +113,9 @@ def test_sweep_goes_on_when_what_it_says_cannot_be_written(lab: Any) -> None:
     lab.sweep()
     command = [sys.executable, "-m", "bench.cli", "sweep", str(lab.folder / "sweep.yaml"), "--no-plot"]
     with Path("/dev/full").open("w") as full:
-        subprocess.run([*command, "--out", str(lab.folder / "results")], stdout=full, stderr=full, timeout=PATIENCE_S)
+        command += ["--out", str(lab.folder / "results")]
+        done = subprocess.run(command, stdout=full, stderr=full, timeout=PATIENCE_S)
+    assert done.returncode == 4, "the table could not be printed"
     assert lab.rows()["outcome"].tolist() == ["ok", "ok", "ok"]
 
 

@@ -12,6 +12,7 @@ OUT_OF_MEMORY_ON_A_FULL_GPU = (
     "unit/rank/test_out_of_memory.py::test_library_that_does_not_say_why_is_out_of_memory_on_a_full_gpu_alone"
 )
 HANGS = "integration/test_hangs.py::"
+STALLS = "integration/test_stalled_servers.py::"
 KILLS = "integration/test_kills.py::"
 RESUME = "integration/test_resume.py::"
 
@@ -106,6 +107,51 @@ LAUNCH_ENDS = (
         "import scipy.linalg  # noqa: E402, F401\n",
         "",
         ("integration/test_preload.py::test_nothing_that_is_loaded_runs_a_thread_and_ranks_may_have_theirs",),
+    ),
+    Mutation(
+        "F5",
+        "a server that does not answer is waited for",
+        "            if is_enough():\n                is_killed.set()\n",
+        "            if False:\n                is_killed.set()\n",
+        (STALLS + "test_signal_ends_the_wait_for_a_stalled_server",),
+    ),
+    Mutation(
+        "F5",
+        "a launch whose server stalled is not started again",
+        '    if self._start(work, launch, ranks, self._start_method, environment) == "stalled" and',
+        '    if self._start(work, launch, ranks, self._start_method, environment) == "never" and',
+        (STALLS + "test_stalled_server_is_replaced_and_the_launch_starts_again",),
+    ),
+    Mutation(
+        "F5",
+        "a server that never answered is tried again",
+        "            stalled = self._servers.has_answered(environment)\n",
+        "            stalled = True\n",
+        (STALLS + "test_server_that_never_answered_is_a_timeout_of_the_start_and_is_gone",),
+    ),
+    Mutation(
+        "F5",
+        "only a fork server tells that a rank has ended",
+        "    return process.is_alive() and (process.pid is None or not is_dead(process.pid))\n",
+        "    return process.is_alive()\n",
+        (
+            STALLS + "test_rank_that_ended_well_is_ok_although_its_server_does_not_report_it",
+            STALLS + "test_ranks_of_a_stalled_server_are_ended_without_its_help",
+        ),
+    ),
+    Mutation(
+        "F5",
+        "a server that reports nothing is asked again",
+        "            if launch.is_server_stalled:\n                self._servers.kill(environment)\n",
+        "",
+        (STALLS + "test_rank_that_ended_well_is_ok_although_its_server_does_not_report_it",),
+    ),
+    Mutation(
+        "F6",
+        "a server that has not asked for it does not end with its driver",
+        "        weakref.finalize(self, _end_all, self._servers, os.getpid())\n",
+        "",
+        (STALLS + "test_server_ends_with_the_launcher_that_started_it",),
     ),
     Mutation(
         "F6",

@@ -6,8 +6,10 @@ from tests.mutations.mutation import Mutation
 
 OUTCOMES = "integration/test_outcomes.py::"
 HANGS = "integration/test_hangs.py::"
+STALLS = "integration/test_stalled_servers.py::"
 STORAGE = "integration/test_storage.py::"
 LIMITS = "integration/test_limits.py::"
+STREAMS = "integration/test_streams.py::"
 NUISANCES = "integration/test_nuisances.py::"
 GOLDEN = "integration/test_golden_folders.py::"
 FAULTS = "unit/telemetry/test_faults.py::"
@@ -119,7 +121,7 @@ MACHINES = (
     Mutation(
         "F29",
         "there is no start limit",
-        "            if elapsed_s > limits.start_s:\n",
+        "            if elapsed_s - self._start_from_s > limits.start_s:\n",
         "            if False:\n",
         (
             NUISANCES + "test_rank_whose_peer_never_joins_times_out_at_the_start",
@@ -188,16 +190,30 @@ MACHINES = (
     Mutation(
         "F32",
         "a reader that went away ends the sweep",
-        "    def on_broken_pipe(self) -> None:\n",
-        "    def on_another_pipe(self) -> None:\n",
+        "            except BrokenPipeError:\n                self._is_refused = True\n",
+        "",
         (NUISANCES + "test_sweep_goes_on_when_nobody_reads_what_it_says",),
     ),
     Mutation(
         "F32",
         "a full disk behind the output ends the sweep",
-        "        except OSError:\n            self.quiet = True\n",
-        "        except ZeroDivisionError:\n            self.quiet = True\n",
+        "                if not self._is_for_people:\n",
+        "                if True:\n",
         (NUISANCES + "test_sweep_goes_on_when_what_it_says_cannot_be_written",),
+    ),
+    Mutation(
+        "F32",
+        "what could not be printed was printed",
+        "        if error is data.refusal:\n            raise StorageError(",
+        "        if error is data.refusal:\n            return\n            raise StorageError(",
+        (STREAMS + "test_data_that_stdout_cannot_take_is_an_error_of_storage",),
+    ),
+    Mutation(
+        "F33",
+        "a closed descriptor is given to the next pipe",
+        "    open_closed_descriptors()\n    before",
+        "    before",
+        (STREAMS + "test_closed_streams_are_not_taken_for_files",),
     ),
     Mutation(
         "F33",
@@ -230,16 +246,40 @@ MACHINES = (
     Mutation(
         "F34",
         "memory that is not back is not waited for",
-        "        if not left:\n",
+        "        if not left or is_interrupted():\n",
         "        if True:\n",
         ("unit/launch/test_gpu_release.py::test_memory_that_stays_stops_the_sweep_and_names_process_and_gpu",),
     ),
     Mutation(
         "F35",
         "what a rank left is not ended with its launch",
-        "        kill_with_token(self.token, servers, among=descendants(os.getpid()))\n",
+        "        kill_descendants(servers)\n",
         "",
-        (HANGS + "test_what_a_rank_left_in_a_session_of_its_own_is_ended_with_its_launch",),
+        (
+            HANGS + "test_what_a_rank_left_in_a_session_of_its_own_is_ended_with_its_launch",
+            STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan-forkserver]",
+        ),
+    ),
+    Mutation(
+        "F35",
+        "what outlives its rank is nobody's child",
+        "\nadopt_orphans()\n# The standard",
+        "\n# The standard",
+        (STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan-forkserver]",),
+    ),
+    Mutation(
+        "F35",
+        "a rank without a fork server ends nothing that it left",
+        "        kill_descendants([os.getpid()])\n",
+        "        pass\n",
+        (STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan-spawn]",),
+    ),
+    Mutation(
+        "F35",
+        "what a rank without a fork server had begun is not ended with it",
+        "        kill_processes(began)\n",
+        "",
+        (STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan_and_sleep-spawn]",),
     ),
     Mutation(
         "F35",

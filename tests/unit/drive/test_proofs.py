@@ -79,7 +79,7 @@ def test_proof_on_a_gpu_gives_it_back_before_the_launch_begins(
 ) -> None:
     """Its processes would be taken for somebody else's by the look before the launch."""
     waited_for: list[tuple[int, ...]] = []
-    monkeypatch.setattr(proofs, "wait_for_release", waited_for.append)
+    monkeypatch.setattr(proofs, "wait_for_release", lambda pids, **_: waited_for.append(pids))
     sweep = trivial.sweep_of({"seed": [0]}, {"device": device})
     (trial,) = expand(sweep, MachineFacts("cuda", 1))
     assert isinstance(trial, Trial)
