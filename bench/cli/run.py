@@ -65,7 +65,7 @@ def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     from rich.console import Console
 
     from bench.cli.ending import show_end
-    from bench.cli.load import say_if_standin
+    from bench.cli.load import refuse_bad_data, say_if_standin
     from bench.cli.progress import SweepProgress
     from bench.drive.driver import SweepInterrupted, run_sweep
     from bench.machine.environment import machine_facts
@@ -80,6 +80,7 @@ def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     config = {name.replace("__", "."): value for name, value in given.items()}
     # The folder's name holds the trial's id, which needs the settings checked first.
     draft = sweep_from_flags(config, measure, "run")
+    refuse_bad_data(draft)
     facts = machine_facts(draft.devices_asked())
     say_if_standin(facts)
     (point,) = expand(draft, facts)

@@ -85,7 +85,7 @@ def sweep(
       bench sweep sweeps/quickstart.yaml
     """
     from bench.cli.ending import show_end
-    from bench.cli.load import load_for_device
+    from bench.cli.load import load_for_device, refuse_bad_data
     from bench.cli.only import require_trial, trials_that_meet
     from bench.cli.progress import PatientConsole, SweepProgress
     from bench.drive.driver import SweepInterrupted, run_sweep
@@ -95,6 +95,7 @@ def sweep(
 
     messages = PatientConsole(stderr=True)
     asked, facts = load_for_device(sweep_file, device)
+    refuse_bad_data(asked)
     if rounds is not None:
         asked = asked.with_rounds(rounds)
     if only:
