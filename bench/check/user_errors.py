@@ -8,6 +8,8 @@ import sysconfig
 import traceback
 from pathlib import Path
 
+from bench.errors import BenchError
+
 _NOT_THE_USERS = tuple(
     os.path.realpath(folder)
     for folder in {
@@ -20,6 +22,11 @@ _NOT_THE_USERS = tuple(
     }
 )
 _MOST_WORDS = 400
+
+
+class NoSuchNameError(BenchError):
+    """Report that a name given on the command line names nothing: a wrong command, and no failed proof."""
+
 
 _NO_SYNC = "no_sync exists on a DistributedDataParallel model alone, and the check hands over a plain one"
 

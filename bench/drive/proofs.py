@@ -16,6 +16,7 @@ from bench.check.exchange.lines import Line, failed, merge, overall, unproven
 from bench.check.exchange.request import ProofRequest, request_of
 from bench.drive.folder import make_folder
 from bench.drive.work import PROOF
+from bench.errors import BenchError
 from bench.launch.gpu_release import wait_for_release
 from bench.launch.interrupts import Interrupts
 from bench.launch.launcher import LaunchEnd, Launcher
@@ -52,6 +53,9 @@ def run_proof(
         on_wait: Called while waiting.
         known: What was proved on one rank before, by key; what is proved here is added.
         seconds_left: Of the sweep's own time limit; None without one [s].
+
+    Raises:
+        BenchError: The model or the step that is to be proved does not exist.
     """
     known = {} if known is None else known
     # One rank synchronises nothing, so it is proved once for both ways to do it.
@@ -92,8 +96,15 @@ def _launch(
 
 
 def _lines_of(end: LaunchEnd, request: ProofRequest) -> list[Line]:
-    """Join what the ranks found; a rank that left no answer proved nothing."""
+    """Join what the ranks found; a rank that left no answer proved nothing.
+
+    Raises:
+        BenchError: The model or the step that is to be proved does not exist.
+    """
     documents = [rank.document for rank in end.ranks if rank.document is not None]
+    for document in documents:
+        if document.get("no_such_name"):
+            raise BenchError(document["no_such_name"])
     if len(documents) == len(end.ranks) and all("lines" in document for document in documents):
         return merge([Line(**row) for row in document["lines"]] for document in documents)
     outcome = decide(end.ranks, end.stopped)

@@ -17,6 +17,7 @@ from bench.check.exchange.request import ProofRequest
 from bench.check.oracle import concatenated_loss
 from bench.check.prove import prove
 from bench.check.subject import Subject
+from bench.check.user_errors import NoSuchNameError
 from bench.launch.heartbeat import Heartbeat
 from bench.loop import Precision, SummedCrossEntropy
 from bench.rank.quality import summed_loss
@@ -26,9 +27,16 @@ from bench.record.paths import LaunchPaths
 
 
 def prove_rank(paths: LaunchPaths, rank: int) -> str:
-    """Prove and write the checklist; never raises what the user's code can raise. Return ok: a verdict is a result."""
+    """Prove and write the checklist; never raises what the user's code can raise. Return ok: a verdict is a result.
+
+    What was asked for and does not exist is written under `no_such_name`, beside no line.
+    """
+    lines: list[Line] = []
+    no_such_name: str | None = None
     try:
         lines = _prove(ProofRequest.read(paths.proof_file), paths, rank)
+    except NoSuchNameError as error:
+        no_such_name = str(error)
     except KeyboardInterrupt:
         raise
     except MemoryError:
@@ -39,6 +47,7 @@ def prove_rank(paths: LaunchPaths, rank: int) -> str:
     document: dict[str, Any] = {
         "rank": rank,
         "outcome": "ok",
+        "no_such_name": no_such_name,
         "lines": [line.as_row() for line in lines],
         "time": time.monotonic(),
     }

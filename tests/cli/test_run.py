@@ -21,6 +21,28 @@ def test_faults_of_flags_are_named_by_flag_all_at_once() -> None:
     assert "Add --global-batch-size" in result.stderr
 
 
+def test_trial_that_would_be_skipped_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is nothing to run: a wrong command, with the reason that the sweep would give."""
+    monkeypatch.chdir(tmp_path)
+    flags = "--model gpt2-nano --global-batch-size 4 --micro-batch-size 2 --device cpu --amp-mode tf32"
+    result = CliRunner().invoke(main, ["run", *flags.split()])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: This trial cannot run here: ")
+    assert "tf32" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_of_data_that_is_not_there_is_named_by_its_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a folder is made."""
+    monkeypatch.chdir(tmp_path)
+    flags = "--model gpt2-nano --global-batch-size 4 --micro-batch-size 2 --device cpu --tokens none.bin"
+    result = CliRunner().invoke(main, ["run", *flags.split()])
+    assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
+    assert result.stderr.startswith("Error: --tokens = none.bin: there is no file")
+
+
 @pytest.mark.slow
 def test_one_trial_from_flags_leaves_the_layout_of_a_sweep(tmp_path: Path) -> None:
     """The same files as a sweep, the settings among them, and the row on stdout."""
