@@ -94,19 +94,24 @@ class Pace:
             return due
         if self._steady.state != "warming":
             return 0
+        if self.is_shortened and not self._steady.samples:
+            return 1  # what a window of fewer micro-steps takes is not known yet
         rule, done_s = self._preset.warmup, self._steady.device_s
-        sample_s = self._steady.median_s() if self._steady.samples else self._update_s / self._samples_per_update
+        sample_s = self._steady.expected_s() if self._steady.samples else self._update_s / self._samples_per_update
         samples = max(self._steady.samples_to_next_test(), (rule.device_s - done_s) / sample_s)
-        return self._updates(min(samples, (rule.device_s_at_most - done_s) / sample_s))
+        updates = self._updates(min(samples, (rule.device_s_at_most - done_s) / sample_s))
+        return min(updates, max(1, math.floor(SEGMENT_S_AT_MOST / self._update_s)))
 
     def warmed(self, times: Sequence[UpdateTime], before: Hashable, after: Hashable) -> None:
         """Note warm-up updates, and the allocator's counters before and after them."""
         if self._steady is None:
             return
-        samples = samples_of(times)
-        for place, seconds in enumerate(samples, start=1):
-            # Where in between the allocator worked is not known; the end is the cautious guess.
-            self._steady.add(seconds, after if place == len(samples) else before)
+        for time in times:
+            for place, seconds in enumerate(time.samples, start=1):
+                # Where in between the allocator worked is not known; the end is the cautious guess.
+                is_last = time is times[-1] and place == len(time.samples)
+                # An update's whole time counts, also what lies outside its inner micro-steps.
+                self._steady.add(seconds, after if is_last else before, time.seconds / len(time.samples))
         self._update_s = fmean(time.seconds for time in times)
 
     def timed_due(self) -> int:
