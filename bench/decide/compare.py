@@ -190,8 +190,8 @@ def _own_warnings(one: Configuration) -> list[str]:
     flags = sorted({flag for launch in one.launches for flag in launch.get("flags") or []})
     if flags:
         warnings.append("flags: " + ", ".join(flags))
-    if one.is_extrapolated:
-        warnings.append("speed extrapolated from shortened windows, not measured over whole updates")
+    if one.extrapolation is not None:
+        warnings.append(one.extrapolation)
     if skipped := sum(launch.get("updates_skipped") or 0 for launch in one.launches):
         warnings.append(f"{skipped} timed updates skipped by the gradient scaler: they took no optimizer step")
     return warnings

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the loop and what watches it meet only in the worker
     from bench.loop.observer import Phase, UpdateResult
     from bench.loop.plan import WindowCounts, WindowPlan
 
-PartName = Literal["first", "memory", "warmup", "timed", "confirm", "quality"]
+PartName = Literal["first", "memory", "warmup", "timed", "confirm", "whole", "quality"]
 
 _RUN_AHEAD_UPDATES = 2
 """Before the host queues update i it waits for the end of update i-2: a bounded queue, and no bubble on the device."""

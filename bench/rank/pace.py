@@ -19,6 +19,8 @@ LONG_UPDATE_S = 1.0
 """From here on an update is sampled by its micro-steps."""
 FEWEST_MICRO_STEPS = 4
 """Micro-steps of a window that is sampled by them, and of a shortened one, at least: two lie between first and last."""
+ROOM_FOR_WHOLE = 2.0
+"""How often a whole window's expected time must fit into what is left of the launch's time limit."""
 WHOLE_UPDATES = 3
 """Whole updates, at least, of a timed part that is sampled by micro-steps."""
 SEGMENT_S_AT_LEAST = 0.25
@@ -41,7 +43,9 @@ class Pace:
         self._preset = None if measure.preset is None else LENGTHS[measure.preset]
         self._steady = None if self._preset is None else SteadyState(self._preset.warmup)
         self._watch = None if self._preset is None else StopWatch(self._preset.stop)
-        self._accumulation_steps = accumulation_steps
+        self.accumulation_steps = accumulation_steps
+        """Micro-steps of a full window."""
+        self._full_update_s = update_s
         self._update_s = update_s
         self.by_micro_steps = (
             self._preset is not None and update_s > LONG_UPDATE_S and accumulation_steps >= FEWEST_MICRO_STEPS
@@ -56,17 +60,26 @@ class Pace:
     @property
     def is_shortened(self) -> bool:
         """Tell whether windows are shorter than asked for, so that the time of a full one is extrapolated."""
-        return self.micro_steps < self._accumulation_steps
+        return self.micro_steps < self.accumulation_steps
 
     @property
     def confirming_micro_steps(self) -> int:
         """Count the micro-steps of the longer windows that the law must foretell, where windows are shortened."""
-        return min(2 * self.micro_steps, self._accumulation_steps)
+        return min(2 * self.micro_steps, self.accumulation_steps)
+
+    @property
+    def confirms_by_whole(self) -> bool:
+        """Tell whether the longer windows that confirm the law are whole ones."""
+        return self.confirming_micro_steps == self.accumulation_steps
+
+    def has_room_for_whole(self, left_s: float) -> bool:
+        """Tell whether a whole window surely fits into so many seconds; it may take longer than it did before."""
+        return ROOM_FOR_WHOLE * self._full_update_s <= left_s
 
     @property
     def precision(self) -> MeanPrecision:
         """Say how well the mean time of a full update is known."""
-        return precision_of_updates(self._times, self._accumulation_steps)
+        return precision_of_updates(self._times, self.accumulation_steps)
 
     @property
     def target_half_width(self) -> float | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
-from bench.measure.update_times import UpdateLaw, is_law_met, law_of, samples_of
+from bench.measure.update_times import UpdateLaw, UpdateTime, is_law_met, law_of, samples_of
 from bench.rank.protocol import Observations
 from bench.rank.workbench import Workbench
 from bench.statistics.health import Samples, flags_of
@@ -26,7 +28,13 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
     law = law_of(times) if pace.by_micro_steps else None
     precision = pace.precision
     marked_s = [math.fsum(sample.seconds for sample in part.samples) for part in segments]
-    marked = pace.flags if law is None or _is_confirmed(law, observed) else (*pace.flags, "law_not_met")
+    whole = observed.whole_windows() if pace.is_shortened else []
+    is_confirmed = law is None or _is_confirmed(law, observed, whole)
+    marked = {
+        *pace.flags,
+        *(() if is_confirmed else ("law_not_met",)),
+        *(("whole_window_unseen",) if pace.is_shortened and not whole else ()),
+    }
     samples = Samples(
         seconds=samples_of(times),
         segments=list(zip(marked_s, [part.host_seconds for part in segments], strict=True)),
@@ -37,7 +45,7 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
         alloc_retries=bench.device.allocator_counts().retries,
         memory_pass_bytes=memory_pass_bytes,
         timed_bytes=max((part.peaks.allocated_bytes or 0 for part in segments), default=0),
-        marked=marked if bench.ranks.rank == 0 else (),
+        marked=tuple(marked) if bench.ranks.rank == 0 else (),
     )
     return {
         "timed_s": samples.timed_s,
@@ -45,10 +53,12 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
         "segments": len(segments),
         "stop_reason": pace.stop_reason,
         "target_half_width": pace.target_half_width,
-        "half_width": precision.half_width,
+        # The rate is then that of the whole window, of which nothing says how well it is known.
+        "half_width": None if whole and not is_confirmed else precision.half_width,
         "lag1": precision.lag1,
         "spread": precision.spread,
         **_law_columns(bench, law),
+        "whole_update_s": fmean(time.seconds for time in whole) if whole else None,
         "time_method": "extrapolated" if pace.is_shortened else bench.device.time_method,
         "data_wait_s": observed.data_wait_s,
         "flags": flags_of(samples),
@@ -86,11 +96,15 @@ def _law_columns(bench: Workbench, law: UpdateLaw | None) -> dict[str, float | N
     }
 
 
-def _is_confirmed(law: UpdateLaw, observed: Observations) -> bool:
-    """Compare whole updates with the law: longer ones where windows are shortened, else medians against the mean."""
+def _is_confirmed(law: UpdateLaw, observed: Observations, whole: Sequence[UpdateTime]) -> bool:
+    """Compare whole updates with the law: where windows are shortened longer ones and a whole one, else the timed ones.
+
+    These are held against the law of medians, so that rare slow samples are seen.
+    """
     pace = observed.pace
     if pace.is_shortened:
-        return is_law_met(law, observed.times("confirm"), pace.confirming_micro_steps)
+        is_longer_met = is_law_met(law, observed.times("confirm"), pace.confirming_micro_steps)
+        return is_longer_met and (not whole or is_law_met(law, whole, pace.accumulation_steps))
     times = observed.times("timed")
     of_medians = law_of(times, of_medians=True)
     assert of_medians is not None, "there is a law of means"

@@ -29,6 +29,7 @@ FLAG_SENTENCES: dict[str, str] = {
     "alloc_retries": "the allocator had to free cached blocks and retry: the peak reached the memory limit",
     "mem_unstable": "the timed part needed more memory than the memory pass; the larger is reported",
     "law_not_met": "whole updates differ from t_update + A x t_micro by more than 1 %",
+    "whole_window_unseen": "windows were shortened, and the time limit left no room to time a whole one beside them",
 }
 """Every flag that comes from samples and counts, and what it means."""
 

@@ -83,6 +83,13 @@ TIME: tuple[Column, ...] = (
         "Mean part of an update's duration that does not depend on its number of micro-steps, on the same rank as "
         "micro_step_s; null where that is null.",
     ),
+    _time(
+        "whole_update_s",
+        "second",
+        "max",
+        "Mean duration of the whole updates that follow shortened windows to confirm what they tell, slowest rank; "
+        "null where windows were not shortened, or measure.timeout_s left no room.",
+    ),
     _time("data_wait_s", "second", "max", "Time that the timed part waited for input, worst rank."),
     _time("data_wait_share", "ratio", "derived", "data_wait_s / timed_s."),
     _time(
@@ -109,7 +116,7 @@ TIME: tuple[Column, ...] = (
         None,
         "same",
         "How time was measured: host_clock, cuda_events, or extrapolated from shortened windows by update_step_s + "
-        "accumulation_steps x micro_step_s.",
+        "accumulation_steps x micro_step_s; where law_not_met is flagged, whole_update_s counts instead.",
         "string",
     ),
     _time("launch_s", "second", "launch", "Time from the request of the launch to the exit of its last process."),
