@@ -52,6 +52,20 @@ class Configuration:
         logs = list(map(math.log, self.speeds.values()))
         return math.exp(sum(logs) / len(logs)) if logs else None
 
+    @functools.cached_property
+    def memory_bytes(self) -> int | None:
+        """Give the peak that counts where memory is compared [bytes]; null when none was reported.
+
+        On a CPU that of all ranks together, as they share the host; where only the worst is known, as if all were it.
+        """
+        ranks = self.row.get("world_size") or 1
+        if self.peak_bytes is None or self.row.get("device") != "cpu" or ranks == 1:
+            return self.peak_bytes
+        ok = [launch for launch in self.launches if launch["outcome"] == "ok"]
+        per_rank = [peaks for launch in ok if (peaks := launch.get("peak_allocated_bytes_per_rank")) is not None]
+        known = [sum(peaks) for peaks in per_rank if None not in list(peaks)]
+        return int(max(known)) if known else ranks * self.peak_bytes
+
     @property
     def extrapolation(self) -> str | None:
         """Say how a speed of it comes from shortened windows, and whether a whole one agrees; null where none does."""
