@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+from bench.measure.cpu_use import sum_of_uses
+from bench.measure.host import usable_cores
+from bench.measure.profiler import Part
 from bench.measure.update_times import UpdateLaw, UpdateTime, is_law_met, law_of, samples_of
 from bench.rank.protocol import Observations
 from bench.rank.workbench import Workbench
-from bench.statistics.health import Samples, flags_of
+from bench.statistics.health import Samples, flags_of, is_host_busy
 
 
 def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: int | None) -> dict[str, Any]:
@@ -35,6 +38,9 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
         *(() if is_confirmed else ("law_not_met",)),
         *(("whole_window_unseen",) if pace.is_shortened and not whole else ()),
     }
+    host = host_columns(bench, segments)
+    if is_host_busy(**host):
+        marked.add("host_busy")
     samples = Samples(
         seconds=samples_of(times),
         segments=list(zip(marked_s, [part.host_seconds for part in segments], strict=True)),
@@ -45,11 +51,12 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
         alloc_retries=bench.device.allocator_counts().retries,
         memory_pass_bytes=memory_pass_bytes,
         timed_bytes=max((part.peaks.allocated_bytes or 0 for part in segments), default=0),
-        marked=tuple(marked) if bench.ranks.rank == 0 else (),
+        marked=tuple(marked if bench.ranks.rank == 0 else marked & {"host_busy"}),
     )
     return {
         "timed_s": samples.timed_s,
         "timed_cpu_s": math.fsum(part.cpu_seconds for part in segments),
+        **host,
         "segments": len(segments),
         "stop_reason": pace.stop_reason,
         "target_half_width": pace.target_half_width,
@@ -63,6 +70,30 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
         "data_wait_s": observed.data_wait_s,
         "flags": flags_of(samples),
     }
+
+
+def host_columns(bench: Workbench, segments: Sequence[Part]) -> dict[str, float | None]:
+    """State who else used the ranks' cores in the timed part, and how long ranks waited; all ranks call it together.
+
+    All ranks run on one host and may use the same cores: what all of them took together is theirs.
+    """
+    use = sum_of_uses(part.cpu for part in segments)
+    available_s = usable_cores() * math.fsum(part.host_seconds for part in segments)
+    known = [use.cores_s, use.own_s, use.steal_s]
+    (missing,) = bench.ranks.max([float(any(value is None for value in known))])
+    (own_s,) = bench.ranks.sum([use.own_s or 0.0])
+    others_s = None if missing or use.cores_s is None else max(0.0, use.cores_s - own_s)
+    wanted_s = None if use.ran_s is None or use.waited_s is None else use.ran_s + use.waited_s
+    return {
+        "others_cpu_share": _share(others_s, available_s),
+        "steal_share": _share(use.steal_s, available_s),
+        "cpu_wait_share": _share(use.waited_s, wanted_s),
+        "cpu_throttled_share": _share(use.throttled_s, available_s / usable_cores()),
+    }
+
+
+def _share(part_s: float | None, whole_s: float | None) -> float | None:
+    return None if part_s is None or not whole_s else part_s / whole_s
 
 
 def timing_of(observed: Observations) -> dict[str, Any]:

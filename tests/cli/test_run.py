@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli import main
+from bench.measure.host import usable_cores
 
 
 def test_faults_of_flags_are_named_by_flag_all_at_once() -> None:
@@ -41,6 +44,27 @@ def test_file_of_data_that_is_not_there_is_named_by_its_flag(tmp_path: Path, mon
     result = CliRunner().invoke(main, ["run", *flags.split()])
     assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
     assert result.stderr.startswith("Error: --tokens = none.bin: there is no file")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="this kernel does not tell who uses the cores")
+def test_launch_on_cores_that_others_use_is_flagged(tmp_path: Path) -> None:
+    """Two processes that never wait, on each core: real counters, a real launch."""
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * usable_cores())]
+    try:
+        flags = "--model gpt2-nano --global-batch-size 4 --micro-batch-size 2 --seq-len 32 --device cpu"
+        length = "--warmup-updates 1 --updates 60 --quality-updates 0"
+        result = CliRunner().invoke(main, ["run", *flags.split(), *length.split(), "--out", str(tmp_path / "one")])
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+    assert result.exit_code == 0, result.stderr
+    row = pd.read_parquet(tmp_path / "one" / "results.parquet").iloc[0]
+    assert row["others_cpu_share"] > 0.05
+    assert row["cpu_wait_share"] > 0.02
+    assert "host_busy" in row["flags"]
+    assert "host_busy" in result.stdout
 
 
 @pytest.mark.slow

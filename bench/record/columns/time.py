@@ -23,6 +23,31 @@ TIME: tuple[Column, ...] = (
         "CPU time of the timed part, over all threads of all ranks; if it is near timed_s x ranks x threads, the host"
         " is the limit.",
     ),
+    _time(
+        "others_cpu_share",
+        "ratio",
+        "max",
+        "CPU time that other processes took on the cores of the ranks in the timed part / (cores x timed_s), by the "
+        "kernel's counters; null where it has none, as in the three columns below.",
+    ),
+    _time(
+        "steal_share",
+        "ratio",
+        "max",
+        "Time in which a hypervisor ran other machines on these cores / (cores x timed_s).",
+    ),
+    _time(
+        "cpu_wait_share",
+        "ratio",
+        "max",
+        "Time that the threads of a rank were ready and waited for a core / (that + the time they ran), worst rank.",
+    ),
+    _time(
+        "cpu_throttled_share",
+        "ratio",
+        "max",
+        "Time in which a limit on CPU time held back the control group that the ranks run in / timed_s.",
+    ),
     _time("first_update_s", "second", "max", "Duration of the launch's first update, slowest rank."),
     _time(
         "update_s_median",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.measure.cpu_use import CpuCounters
 from bench.rank.ranks import Ranks
 from bench.rank.timed_columns import timing_of
 from benchmarks.simulate import correlated_noise
@@ -153,6 +154,30 @@ def test_more_memory_in_the_timed_part_than_in_the_memory_pass_is_flagged_and_re
     assert row["flags"] == ["mem_unstable"]
     assert row["peak_allocated_bytes"] == held + 5000
     assert row["peak_phase"] is None, "the memory pass did not reach it, so nothing is known of it"
+
+
+def test_others_on_our_cores_are_flagged_though_the_interval_is_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of two cores, evenly: no update tells, the kernel does."""
+    monkeypatch.setattr("bench.rank.timed_columns.usable_cores", lambda: 2)
+    bench, device = planted({"preset": "quick"}, nothing, noisy(0.1, 0.001))
+    device.counters = lambda now_s: CpuCounters(2.0 * now_s, 0.02 * now_s, now_s, {1: (now_s, 3 * now_s)}, 0.01 * now_s)
+    row, _, _ = row_of(bench)
+    assert row["others_cpu_share"] == pytest.approx(0.5)
+    assert row["steal_share"] == pytest.approx(0.01)
+    assert row["cpu_wait_share"] == pytest.approx(0.75)
+    assert row["cpu_throttled_share"] == pytest.approx(0.01)
+    assert row["flags"] == ["host_busy"]
+    assert row["half_width"] < 0.02
+
+
+def test_kernel_that_tells_nothing_of_its_cores_leaves_nulls_and_no_flag() -> None:
+    """Elsewhere than on Linux."""
+    bench, _ = planted({"preset": "quick"}, nothing, noisy(0.1, 0.001))
+    row, _, _ = row_of(bench)
+    assert row["flags"] == []
+    assert {row[name] for name in ("others_cpu_share", "steal_share", "cpu_wait_share", "cpu_throttled_share")} == {
+        None
+    }
 
 
 LONG: dict[str, Any] = {"global_batch_size": 128, "accumulation_steps": 64, "micro_batch_size": 2}
