@@ -9,6 +9,7 @@ import torch
 
 from bench.launch.trial_file import TrialFile
 from bench.loop import Observers, UpdateResult, Window
+from bench.measure.cpu_use import CpuCounters
 from bench.measure.profiler import Profiler
 from bench.rank.columns import facts_before, measured_columns, train_losses, update_rows, why_invalid
 from bench.rank.memory_columns import why_memory_is_wrong
@@ -32,6 +33,12 @@ class PlantedDevice(FakeDevice):
         self.now_s = 0.0
         self.edge_s = 0.0
         """Time that waiting for the device takes on the host, after the last mark of a part [s]."""
+        self.counters: Callable[[float], CpuCounters] = lambda now_s: CpuCounters()
+        """Planted time [s] -> what the kernel has counted of the cores."""
+
+    def cpu_counters(self) -> CpuCounters:
+        """Count what is planted of the host's cores: nothing is known unless a test says so."""
+        return self.counters(self.now_s)
 
     def mark(self) -> FakeMark:
         """Mark the planted time."""
@@ -91,7 +98,7 @@ def planted(
     spec = MeasureSpec.model_validate({"quality_updates": 0, **measure})
     bench = build_workbench(TrialFile("s", "0" * 12, 0, 0, 0, trial, spec, 1, ()), Ranks(0, 1, None), device, [])
     device.allocator.allocate(1 << 22)  # more than the nano model with its gradients and optimizer state
-    bench.profiler = Profiler(device, device.clock)
+    bench.profiler = Profiler(device, device.clock, device.cpu_counters)
     bench.loop = PlantedLoop(bench, device, micro_step_s, update_s)  # type: ignore[assignment]
     return bench, device
 

@@ -18,7 +18,7 @@ from bench.check.step import Step, load, make_step
 from bench.check.subject import Subject, TooLarge, is_random_at_rest, make_subject, reentrant_hint, unequal_layers
 from bench.check.trial_run import Watched
 from bench.check.trying import Tried, run_cases, try_step
-from bench.check.user_errors import described
+from bench.check.user_errors import NoSuchNameError, described
 from bench.errors import BenchError
 from bench.loop import Agreement, SingleRankAgreement
 from bench.units import listed
@@ -34,6 +34,9 @@ def prove(request: ProofRequest, agreement: Agreement | None = None, validate: V
         request: What to prove.
         agreement: How ranks agree on windows; None on one rank.
         validate: The validation of `bench`; None where it is not proved.
+
+    Raises:
+        NoSuchNameError: There is no such model, or no such step.
     """
     deadline_s = time.monotonic() + request.time_limit_s
     try:
@@ -41,6 +44,8 @@ def prove(request: ProofRequest, agreement: Agreement | None = None, validate: V
         step = None if request.step is None else make_step(load(request.step, "--step"), request.step)
     except TooLarge as reason:
         return unproven(str(reason))
+    except NoSuchNameError:
+        raise
     except BenchError as error:
         return failed(str(error))
     if step is not None:

@@ -16,7 +16,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from bench.check.reduced import reduced
 from bench.check.step import load
-from bench.check.user_errors import described
+from bench.check.user_errors import NoSuchNameError, described
 from bench.errors import BenchError
 from bench.loop import batch_coupled_layers, forward_is_random, random_layers
 from bench.sweep.presets import PRESETS
@@ -117,7 +117,8 @@ def make_subject(model: str, seed: int, activation_checkpointing: bool = False, 
     if ":" in model:
         return _subject_of_user(model)
     if model not in PRESETS:
-        raise BenchError(f"--model = {model} is neither a preset ({', '.join(PRESETS)}) nor package.module:function.")
+        presets = ", ".join(PRESETS)
+        raise NoSuchNameError(f"--model = {model} is neither a preset ({presets}) nor package.module:function.")
     shape, note = reduced(PRESETS[model])
     hollow = build_model(shape, seed, activation_checkpointing, param_dtype, device="meta")
     _refuse_too_large(sum(parameter.numel() for parameter in hollow.parameters()), model, note)

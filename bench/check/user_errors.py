@@ -8,6 +8,7 @@ import sysconfig
 import traceback
 from pathlib import Path
 
+from bench.errors import BenchError
 from bench.units import cut_text
 
 _NOT_THE_USERS = tuple(
@@ -22,6 +23,11 @@ _NOT_THE_USERS = tuple(
     }
 )
 _MOST_LETTERS = 400
+
+
+class NoSuchNameError(BenchError):
+    """Report that a name given on the command line names nothing: a wrong command, and no failed proof."""
+
 
 _NO_SYNC = "no_sync exists on a DistributedDataParallel model alone, and the check hands over a plain one"
 

@@ -79,8 +79,9 @@ def check(
 
     For each configuration of SWEEP (those that differ only in micro-batch size count once), trains a small copy of its
     model on at most 7 sequences in float64, compares every update with that of one concatenated batch, and prints a
-    checklist: PASS, FAIL, NOT PROVEN or NOT APPLICABLE, with the number behind each. Exits with 1 if a line failed.
-    Without SWEEP it proves your own training step (--step) or bench's loop on your own model (--model).
+    checklist: PASS, FAIL, NOT PROVEN or NOT APPLICABLE, with the number behind each. Exits with 1 if a line failed,
+    with 2 if there is no such model or step. Without SWEEP it proves your own training step (--step) or bench's loop on
+    your own model (--model).
 
     \b
     Example:

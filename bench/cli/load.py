@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from bench.errors import BenchError, SweepFileError
 from bench.machine.environment import machine_facts
 from bench.standin import is_standin
 from bench.sweep.expand import MachineFacts
@@ -26,6 +27,38 @@ def load_for_device(sweep_file: Path, device: str | None) -> tuple[Sweep, Machin
     facts = machine_facts(sweep.devices_asked())
     say_if_standin(facts)
     return sweep, facts
+
+
+def data_faults(sweep: Sweep) -> list[str]:
+    """Say which files of data a sweep names that are not there, or are not what they should be; one line each.
+
+    Files are looked at, not read whole: no launch need start, and no results folder be made, to learn that.
+    """
+    from bench.sweep.data_files import named_files
+    from bench.sweep.document import read_document
+    from bench.sweep.flags import flag_of
+    from bench.workload.data.corpus import find_files
+
+    found = []
+    for location, key, value in named_files(sweep.spec):
+        try:
+            find_files(key, value)
+        except BenchError as error:
+            found.append((location, key, str(error)))
+    if sweep.path is None:  # the settings came from flags
+        return [text.replace(f"data.{key}", flag_of(f"data.{key}"), 1) for _, key, text in found]
+    document = read_document(sweep.text)[0] if found else None
+    return [f"{sweep.path}:{document.line(location) if document else 1}: {text}" for location, _, text in found]
+
+
+def refuse_bad_data(sweep: Sweep) -> None:
+    """Refuse a sweep whose files of data cannot be read, before anything runs.
+
+    Raises:
+        SweepFileError: Names each of them, with file and line.
+    """
+    if faults := data_faults(sweep):
+        raise SweepFileError(faults)
 
 
 def say_if_standin(facts: MachineFacts) -> None:

@@ -60,15 +60,22 @@ def plan(sweep_file: Path, format: str, device: str | None, gpus: int | None) ->
 
     Lists the trials of SWEEP with their derived accumulation_steps [micro-batches per update and rank] and token slots
     per update [tokens, padding included], then every skipped combination with its reason, and the number of launches.
+    Files of data that are missing or of another kind are faults of SWEEP; with --gpus they are only named on stderr.
     With --format csv, markdown or json the plan goes to stdout and the summary to stderr.
 
     \b
     Example:
       bench plan sweeps/a100-gpt2-124m.yaml --gpus 1
     """
+    from bench.cli.load import data_faults, refuse_bad_data
     from bench.sweep.expand import expand
 
     sweep, facts = _load(sweep_file, device, gpus)
+    if gpus is None:
+        refuse_bad_data(sweep)
+    else:  # the plan is for another machine, which may have files that this one lacks
+        for fault in data_faults(sweep):
+            click.echo(f"here: {fault}", err=True)
     entries = expand(sweep, facts)
     rows = [_row(entry, sweep) for entry in entries]
     if format == "csv":

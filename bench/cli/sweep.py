@@ -89,7 +89,7 @@ def sweep(
     from rich.console import Console
 
     from bench.cli.ending import show_end
-    from bench.cli.load import load_for_device
+    from bench.cli.load import load_for_device, refuse_bad_data
     from bench.cli.only import require_trial, trials_that_meet
     from bench.cli.progress import SweepProgress
     from bench.drive.driver import SweepInterrupted, run_sweep
@@ -100,6 +100,7 @@ def sweep(
     require_current_folder()
     messages = Console(stderr=True)
     asked, facts = load_for_device(sweep_file, device)
+    refuse_bad_data(asked)
     if rounds is not None:
         asked = asked.with_rounds(rounds)
     if only:

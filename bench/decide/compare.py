@@ -15,7 +15,7 @@ from bench.report.configurations import Configuration, configurations_of
 from bench.report.machines import differences, why_not_comparable
 from bench.report.points import Row
 from bench.report.where import parse_condition
-from bench.units import format_seconds, listed
+from bench.units import counted, format_bytes, format_seconds, listed
 
 _NOT_COMPARABLE = "throttled_hw"
 """The flag of a launch whose speed is that of a GPU that protected itself."""
@@ -190,8 +190,8 @@ def _own_warnings(one: Configuration) -> list[str]:
     flags = sorted({flag for launch in one.launches for flag in launch.get("flags") or []})
     if flags:
         warnings.append("flags: " + ", ".join(flags))
-    if one.is_extrapolated:
-        warnings.append("speed extrapolated from shortened windows, not measured over whole updates")
+    if one.extrapolation is not None:
+        warnings.append(one.extrapolation)
     if skipped := sum(launch.get("updates_skipped") or 0 for launch in one.launches):
         warnings.append(f"{skipped} timed updates skipped by the gradient scaler: they took no optimizer step")
     return warnings
@@ -218,9 +218,21 @@ def _warnings(base: Configuration, other: Configuration, forced: Sequence[str], 
         warnings.append(f"{', '.join(settings)}: reserved bytes and fit are not comparable")
     if unlike_limits := _power_cap_warning(base.launches, other.launches):
         warnings.append(unlike_limits)
+    if shared_host := _shared_host_warning(base, other):
+        warnings.append(shared_host)
     if hosts := differences(base.row, other.row, ("hostname",)):
         warnings.append(", ".join(hosts))
     return tuple(warnings)
+
+
+def _shared_host_warning(base: Configuration, other: Configuration) -> str | None:
+    """Say what all ranks take together where both are on a CPU, in whose memory unlike numbers of them share."""
+    here, there = (one.row.get("world_size") for one in (other, base))
+    if other.row.get("device") != "cpu" or here == there or None in (other.memory_bytes, base.memory_bytes):
+        return None
+    together = f"{format_bytes(other.memory_bytes)} in all on {counted(here, 'rank')}"
+    baseline = f"{format_bytes(base.memory_bytes)} on {counted(there, 'rank')} of the baseline"
+    return f"peaks are those of one rank, but ranks share this host's memory: {together}, {baseline}"
 
 
 def _power_cap_warning(base: Sequence[Row], other: Sequence[Row]) -> str | None:

@@ -70,7 +70,7 @@ def _choose(contenders: Sequence[Configuration], fit: RoundFit, order: Sequence[
         least = -math.log(1 + OPEN_RANGE)
         sure = [place for place in order if len(speeds[place]) >= LEAST_ROUNDS]
         fastest = next((place for place in sure if fit.log_ratio(fastest, place) >= least), fastest)
-    if contenders[fastest].peak_bytes is None:
+    if contenders[fastest].memory_bytes is None:
         return fastest
     verdicts = judge_against(fit, speeds, fastest)
     rounds = min(len(speeds[fastest]), LEAST_ROUNDS)
@@ -78,9 +78,9 @@ def _choose(contenders: Sequence[Configuration], fit: RoundFit, order: Sequence[
         place
         for place in order
         if place == fastest
-        or (len(speeds[place]) >= rounds and contenders[place].peak_bytes and _standing(verdicts[place]) == "tie")
+        or (len(speeds[place]) >= rounds and contenders[place].memory_bytes and _standing(verdicts[place]) == "tie")
     ]
-    by_memory = sorted(ties, key=lambda place: contenders[place].peak_bytes or 0)
+    by_memory = sorted(ties, key=lambda place: contenders[place].memory_bytes or 0)
     return next(place for place in by_memory if place == fastest or not _is_beaten(fit, place, order))
 
 
@@ -111,8 +111,8 @@ def _why_not(choice: Configuration, one: Configuration, verdict: SpeedVerdict) -
     from bench.statistics.verdict import CLEAR
 
     memory = ""
-    if one.peak_bytes is not None and choice.peak_bytes is not None and one.peak_bytes != choice.peak_bytes:
-        change = one.peak_bytes - choice.peak_bytes
+    if one.memory_bytes is not None and choice.memory_bytes is not None and one.memory_bytes != choice.memory_bytes:
+        change = one.memory_bytes - choice.memory_bytes
         memory = f", {format_bytes(abs(change))} {'more' if change > 0 else 'less'} memory"
     if verdict.ratio_low is not None and verdict.ratio_high is not None:
         sure = f" ({between(verdict.ratio_low, verdict.ratio_high)})"

@@ -171,8 +171,8 @@ def _caveats(
             f"{len(choice.speeds) + fitted.rounds_missing} rounds: its speed is that of an average round, the missed "
             f"ones estimated from the others."
         )
-    if choice.is_extrapolated:
-        caveats.append("its speed is extrapolated from shortened windows, not measured: full updates take too long.")
+    if choice.extrapolation is not None:
+        caveats.append(f"{choice.extrapolation}: full updates take too long.")
     caveats += _proof_caveats(choice)
     if fit.fits is None:
         caveats.append(fit.words)

@@ -101,7 +101,10 @@ def _facts(result: Recommendation) -> Iterator[tuple[str, str]]:
         sure += f", estimated for the {projection.rounds_missing} it missed"
     yield "speed", f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}, all ranks ({sure})"
     room = f"; {result.fit.words}" if result.fit.fits is not None else ""
-    yield "memory", f"{format_bytes(choice.peak_bytes)} peak allocated, worst rank{room}"
+    together = ""
+    if choice.memory_bytes is not None and choice.memory_bytes != choice.peak_bytes:
+        together = f", {format_bytes(choice.memory_bytes)} of all ranks, which share this host"
+    yield "memory", f"{format_bytes(choice.peak_bytes)} peak allocated, worst rank{together}{room}"
     hours = hours_text(projection.hours)
     if projection.hours_low is not None and projection.hours_high is not None:
         hours += f", 95 % interval {hours_text(projection.hours_low)} to {hours_text(projection.hours_high)}"

@@ -68,8 +68,8 @@ def _run_line(result: Recommendation) -> str:
 def _but(result: Recommendation) -> list[str]:
     """Say in one line what else a reader must know before acting on the choice; empty for nothing."""
     words = [f"flagged {', '.join(result.flags)}"] if result.flags else []
-    if result.choice.is_extrapolated:
-        words.append("its speed is extrapolated from shortened windows")
+    if result.choice.extrapolation is not None:
+        words.append(result.choice.extrapolation)
     if result.updates_skipped:
         words.append(f"{result.updates_skipped} timed updates skipped by the gradient scaler")
     if missing := result.projection.rounds_missing:

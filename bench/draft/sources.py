@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from bench.errors import BenchError
 from bench.sweep.presets import PRESETS
-from bench.workload.data.source_files import find_text_files, find_token_file, read_token_file
+from bench.workload.data.source_files import find_text_files
+from bench.workload.data.token_files import find_token_file, read_token_file
 
 Found = TypeVar("Found")
 

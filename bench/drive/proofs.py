@@ -17,6 +17,7 @@ from bench.check.exchange.lines import Line, failed, merge, overall, unproven
 from bench.check.exchange.request import ProofRequest, request_of
 from bench.drive.folder import make_folder
 from bench.drive.work import PROOF
+from bench.errors import BenchError
 from bench.launch.gpu_release import wait_for_release
 from bench.launch.interrupts import Interrupts
 from bench.launch.launcher import LaunchEnd, Launcher
@@ -59,6 +60,9 @@ def run_proof(
         known: What was proved on one rank before, by key; what is proved here is added.
         seconds_left: Of the sweep's own time limit; None without one [s].
         start_s: What starting the processes may take beside the request's time limit [s].
+
+    Raises:
+        BenchError: The model or the step that is to be proved does not exist.
     """
     deadline_s = time.monotonic() + request.time_limit_s + start_s
     sweep_deadline_s = None if seconds_left is None else time.monotonic() + seconds_left
@@ -111,8 +115,15 @@ def _launch(
 
 
 def _lines_of(end: LaunchEnd, request: ProofRequest) -> list[Line]:
-    """Join what the ranks found; a rank that left no answer proved nothing."""
+    """Join what the ranks found; a rank that left no answer proved nothing.
+
+    Raises:
+        BenchError: The model or the step that is to be proved does not exist.
+    """
     documents = [rank.document for rank in end.ranks if rank.document is not None]
+    for document in documents:
+        if document.get("no_such_name"):
+            raise BenchError(document["no_such_name"])
     if len(documents) == len(end.ranks) and all("lines" in document for document in documents):
         return merge([Line(**row) for row in document["lines"]] for document in documents)
     outcome = decide(end.ranks, end.stopped)

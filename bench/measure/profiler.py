@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from bench.measure.cpu_use import UNKNOWN_USE, CpuCounters, CpuUse, cpu_use, read_cpu_counters
 from bench.measure.device import Device, MemoryPeaks, Witness
 
 if TYPE_CHECKING:  # the loop and what watches it meet only in the worker
     from bench.loop.observer import Phase, UpdateResult
     from bench.loop.plan import WindowCounts, WindowPlan
 
-PartName = Literal["first", "memory", "warmup", "timed", "confirm", "quality"]
+PartName = Literal["first", "memory", "warmup", "timed", "confirm", "whole", "quality"]
 
 _RUN_AHEAD_UPDATES = 2
 """Before the host queues update i it waits for the end of update i-2: a bounded queue, and no bubble on the device."""
@@ -64,6 +65,8 @@ class Part:
     """Peaks within the part."""
     cpu_seconds: float = 0.0
     """CPU time that all threads of the process took meanwhile [s]."""
+    cpu: CpuUse = UNKNOWN_USE
+    """Who used the cores meanwhile, and what this process waited for them."""
     begin_s: float = 0.0
     """First edge on the host's monotonic clock, which all processes of a machine share [s]."""
 
@@ -88,11 +91,19 @@ class Profiler:
     Args:
         device: what marks time and tells memory.
         clock: the host's monotonic clock [ns].
+        cpu_counters: reads what the kernel counted of the cores, at both edges of a part and outside its clock.
     """
 
-    def __init__(self, device: Device, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+    def __init__(
+        self,
+        device: Device,
+        clock: Callable[[], int] = time.perf_counter_ns,
+        cpu_counters: Callable[[], CpuCounters] = read_cpu_counters,
+    ) -> None:
         self._device = device
         self._clock = clock
+        self._cpu_counters = cpu_counters
+        self._start_cpu = CpuCounters()
         self._name: PartName = "first"
         self._kept: list[_Kept] = []
         self._marks: list[Any] = []
@@ -118,6 +129,7 @@ class Profiler:
         self._values = self._device.host_block(updates, 2)
         self._device.synchronise()
         self._device.reset_peaks()
+        self._start_cpu = self._cpu_counters()
         self._start_cpu_ns = time.process_time_ns()
         self._marks = [self._device.mark()]
         self._start_ns = self._clock()
@@ -165,6 +177,7 @@ class Profiler:
         self._device.synchronise()
         host_seconds = (self._clock() - self._start_ns) / 1e9
         cpu_seconds = (time.process_time_ns() - self._start_cpu_ns) / 1e9
+        cpu = cpu_use(self._start_cpu, self._cpu_counters())
         peaks = self._device.peaks()
         values = self._values.tolist()
         samples = tuple(
@@ -184,7 +197,7 @@ class Profiler:
             for index, kept in enumerate(self._kept)
         )
         self._kept, self._marks = [], []
-        return Part(self._name, samples, host_seconds, peaks, cpu_seconds, self._start_ns / 1e9)
+        return Part(self._name, samples, host_seconds, peaks, cpu_seconds, cpu, self._start_ns / 1e9)
 
     def _between(self, marks: list[Any]) -> tuple[float, ...]:
         return tuple(self._device.seconds_between(earlier, later) for earlier, later in itertools.pairwise(marks))

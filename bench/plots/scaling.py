@@ -41,6 +41,8 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
             "Strong scaling: the same global batch on more ranks, the fastest configuration of each. Percent: speed "
             "per rank relative to the fewest ranks."
         )
+    if threads := _unequal_threads(curves):
+        notes.append(threads)
     if len(curves) > _MOST_CURVES:
         notes.append(f"{len(curves) - _MOST_CURVES} slower curves are not drawn.")
     if exposed:
@@ -61,6 +63,23 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
         axes = figure.add_axes((start, bottom, left + width - start, height + 0.03))
         _draw_exposed(axes, exposed, names)
     return figure
+
+
+def _unequal_threads(curves: Sequence[ScalingCurve]) -> str:
+    """Say that ranks on a CPU had fewer threads the more of them there were; empty where each had as many."""
+    threads: dict[int, set[int]] = {}
+    for curve in curves:
+        for point in curve.points:
+            row = point.configuration.row
+            if row.get("device") == "cpu" and row.get("threads_per_rank") is not None:
+                threads.setdefault(point.world_size, set()).add(int(row["threads_per_rank"]))
+    if len(set(map(frozenset, threads.values()))) < 2:
+        return ""
+    each = ", ".join(f"{' or '.join(map(str, sorted(threads[ranks])))} with {ranks}" for ranks in sorted(threads))
+    return (
+        f"On a CPU ranks share its cores. Threads per rank: {each} ranks. So more ranks are no more hardware here, and "
+        "100\u00a0% is no goal: set cpu_threads_per_rank to give each rank as many."
+    )
 
 
 def _title(curves: Sequence[ScalingCurve], exposed: Sequence[Exposed]) -> str:

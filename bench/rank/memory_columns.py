@@ -34,7 +34,7 @@ def memory_facts(bench: Workbench) -> dict[str, Any]:
 def memory_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
     """State peaks, what they consisted of, and the allocator's troubles [one rank]."""
     first = next(observed.part("first"))
-    parts = [*observed.part("memory"), *observed.part("timed"), *observed.part("confirm")]
+    parts = [*observed.part("memory"), *observed.part("timed"), *observed.part("confirm"), *observed.part("whole")]
     peak_bytes = _largest([memory_pass_bytes(observed), *(part.peaks.allocated_bytes for part in parts)])
     allocator = bench.device.allocator_counts()
     state = [tensor for tensor in optimizer_tensors(bench.optimizer) if tensor.device.type == bench.device.kind]

@@ -19,6 +19,8 @@ LONG_UPDATE_S = 1.0
 """From here on an update is sampled by its micro-steps."""
 FEWEST_MICRO_STEPS = 4
 """Micro-steps of a window that is sampled by them, and of a shortened one, at least: two lie between first and last."""
+ROOM_FOR_WHOLE = 2.0
+"""How often a whole window's expected time must fit into what is left of the launch's time limit."""
 WHOLE_UPDATES = 3
 """Whole updates, at least, of a timed part that is sampled by micro-steps."""
 SEGMENT_S_AT_LEAST = 0.25
@@ -41,7 +43,9 @@ class Pace:
         self._preset = None if measure.preset is None else LENGTHS[measure.preset]
         self._steady = None if self._preset is None else SteadyState(self._preset.warmup)
         self._watch = None if self._preset is None else StopWatch(self._preset.stop)
-        self._accumulation_steps = accumulation_steps
+        self.accumulation_steps = accumulation_steps
+        """Micro-steps of a full window."""
+        self._full_update_s = update_s
         self._update_s = update_s
         self.by_micro_steps = (
             self._preset is not None and update_s > LONG_UPDATE_S and accumulation_steps >= FEWEST_MICRO_STEPS
@@ -56,17 +60,26 @@ class Pace:
     @property
     def is_shortened(self) -> bool:
         """Tell whether windows are shorter than asked for, so that the time of a full one is extrapolated."""
-        return self.micro_steps < self._accumulation_steps
+        return self.micro_steps < self.accumulation_steps
 
     @property
     def confirming_micro_steps(self) -> int:
         """Count the micro-steps of the longer windows that the law must foretell, where windows are shortened."""
-        return min(2 * self.micro_steps, self._accumulation_steps)
+        return min(2 * self.micro_steps, self.accumulation_steps)
+
+    @property
+    def confirms_by_whole(self) -> bool:
+        """Tell whether the longer windows that confirm the law are whole ones."""
+        return self.confirming_micro_steps == self.accumulation_steps
+
+    def has_room_for_whole(self, left_s: float) -> bool:
+        """Tell whether a whole window surely fits into so many seconds; it may take longer than it did before."""
+        return ROOM_FOR_WHOLE * self._full_update_s <= left_s
 
     @property
     def precision(self) -> MeanPrecision:
         """Say how well the mean time of a full update is known."""
-        return precision_of_updates(self._times, self._accumulation_steps)
+        return precision_of_updates(self._times, self.accumulation_steps)
 
     @property
     def target_half_width(self) -> float | None:
@@ -94,19 +107,24 @@ class Pace:
             return due
         if self._steady.state != "warming":
             return 0
+        if self.is_shortened and not self._steady.samples:
+            return 1  # what a window of fewer micro-steps takes is not known yet
         rule, done_s = self._preset.warmup, self._steady.device_s
-        sample_s = self._steady.median_s() if self._steady.samples else self._update_s / self._samples_per_update
+        sample_s = self._steady.expected_s() if self._steady.samples else self._update_s / self._samples_per_update
         samples = max(self._steady.samples_to_next_test(), (rule.device_s - done_s) / sample_s)
-        return self._updates(min(samples, (rule.device_s_at_most - done_s) / sample_s))
+        updates = self._updates(min(samples, (rule.device_s_at_most - done_s) / sample_s))
+        return min(updates, max(1, math.floor(SEGMENT_S_AT_MOST / self._update_s)))
 
     def warmed(self, times: Sequence[UpdateTime], before: Hashable, after: Hashable) -> None:
         """Note warm-up updates, and the allocator's counters before and after them."""
         if self._steady is None:
             return
-        samples = samples_of(times)
-        for place, seconds in enumerate(samples, start=1):
-            # Where in between the allocator worked is not known; the end is the cautious guess.
-            self._steady.add(seconds, after if place == len(samples) else before)
+        for time in times:
+            for place, seconds in enumerate(time.samples, start=1):
+                # Where in between the allocator worked is not known; the end is the cautious guess.
+                is_last = time is times[-1] and place == len(time.samples)
+                # An update's whole time counts, also what lies outside its inner micro-steps.
+                self._steady.add(seconds, after if is_last else before, time.seconds / len(time.samples))
         self._update_s = fmean(time.seconds for time in times)
 
     def timed_due(self) -> int:

@@ -17,6 +17,7 @@ from bench.check.exchange.request import ProofRequest
 from bench.check.oracle import concatenated_loss
 from bench.check.prove import prove
 from bench.check.subject import Subject
+from bench.check.user_errors import NoSuchNameError
 from bench.launch.heartbeat import Heartbeat
 from bench.loop import Precision, SummedCrossEntropy
 from bench.rank.out_of_memory import classify_error
@@ -30,9 +31,14 @@ _PEER_S = 60.0
 
 
 def prove_rank(paths: LaunchPaths, rank: int) -> str:
-    """Prove and write the checklist; never raises what the user's code can raise. Return ok: a verdict is a result."""
+    """Prove and write the checklist; never raises what the user's code can raise. Return ok: a verdict is a result.
+
+    What was asked for and does not exist is written under `no_such_name`, beside no line.
+    """
     try:
         lines = _prove(ProofRequest.read(paths.proof_file), paths, rank)
+    except NoSuchNameError as error:
+        _finish(paths, rank, [], no_such_name=str(error))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -55,10 +61,11 @@ def _lines_of(error: BaseException) -> list[Line]:
     return failed(f"{classes[0]}: {text.splitlines()[0] if text else 'no message'}")
 
 
-def _finish(paths: LaunchPaths, rank: int, lines: list[Line]) -> None:
+def _finish(paths: LaunchPaths, rank: int, lines: list[Line], no_such_name: str | None = None) -> None:
     document: dict[str, Any] = {
         "rank": rank,
         "outcome": "ok",
+        "no_such_name": no_such_name,
         "lines": [line.as_row() for line in lines],
         "time": time.monotonic(),
     }

@@ -9,6 +9,7 @@ inside the timed part or shortly before it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -52,6 +53,10 @@ class Observations:
     def part(self, name: PartName) -> Iterator[Part]:
         """Give the parts of this name; those named timed are its segments."""
         return (part for part in self.parts if part.name == name)
+
+    def whole_windows(self) -> list[UpdateTime]:
+        """Give how long the windows of all micro-steps took that confirm shortened ones; none where none were run."""
+        return self.times("confirm") if self.pace.confirms_by_whole else self.times("whole")
 
     def samples(self, name: PartName) -> list[UpdateSample]:
         """Give the updates of all parts of this name."""
@@ -102,6 +107,7 @@ class _Launch:
         if pace.is_shortened:
             bench.feed.shorten(pace.confirming_micro_steps)
             self._run("confirm", WHOLE_UPDATES)
+            self._run_whole(pace)
         if self._quality_update is not None and self._quality_update >= bench.feed.next_update:
             self._run_to_quality(self._quality_update)
             self._run("quality", 1)
@@ -148,6 +154,15 @@ class _Launch:
         while (updates := self._as_rank0(pace.timed_due())) > 0:
             part = self._run("timed", updates, pace.by_micro_steps)
             pace.timed(update_times(part.samples), part.host_seconds)
+
+    def _run_whole(self, pace: Pace) -> None:
+        """Run a window of all micro-steps where the time limit leaves room: what shortened ones tell ends with them."""
+        bench = self._bench
+        left_s = bench.trial.measure.timeout_s - math.fsum(part.host_seconds for part in self._parts)
+        if not pace.confirms_by_whole and self._as_rank0(pace.has_room_for_whole(left_s)):
+            assert bench.trial.config.accumulation_steps is not None, "the trial is resolved"
+            bench.feed.shorten(bench.trial.config.accumulation_steps)
+            self._run("whole", 1)
 
     def _as_rank0(self, updates: int) -> int:
         return int(self._bench.ranks.from_rank0(updates))

@@ -15,7 +15,7 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
     Numerator and denominator cover the same timed part, and both stay in the row. A derived value is null when one of
     its inputs is null or its denominator is 0. Rates are null unless the outcome is ok: the speed of a run that
     diverged, or ended early, is the speed of something else. Where windows were shortened, rates and the median are
-    those of a full window: update_step_s + accumulation_steps x micro_step_s.
+    those of a full window, see `full_update_s`.
 
     Args:
         row: The reduced row; holds `outcome`.
@@ -60,9 +60,14 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
 
 
 def full_update_s(row: Mapping[str, Any]) -> float | None:
-    """Extrapolate the duration of an update of a full window; null where full windows ran, or it is not known [s]."""
+    """Extrapolate the duration of an update of a full window; null where full windows ran, or it is not known [s].
+
+    update_step_s + accumulation_steps x micro_step_s; where that law does not hold, what a whole update took, if known.
+    """
     if row.get("time_method") != "extrapolated" or row.get("micro_step_s") is None:
         return None
+    if row.get("whole_update_s") is not None and "law_not_met" in (row.get("flags") or ()):
+        return float(row["whole_update_s"])
     return float(row["update_step_s"] + row["accumulation_steps"] * row["micro_step_s"])
 
 

@@ -52,12 +52,38 @@ class Configuration:
         logs = list(map(math.log, self.speeds.values()))
         return math.exp(sum(logs) / len(logs)) if logs else None
 
+    @functools.cached_property
+    def memory_bytes(self) -> int | None:
+        """Give the peak that counts where memory is compared [bytes]; null when none was reported.
+
+        On a CPU that of all ranks together, as they share the host; where only the worst is known, as if all were it.
+        """
+        ranks = self.row.get("world_size") or 1
+        if self.peak_bytes is None or self.row.get("device") != "cpu" or ranks == 1:
+            return self.peak_bytes
+        ok = [launch for launch in self.launches if launch["outcome"] == "ok"]
+        per_rank = [peaks for launch in ok if (peaks := launch.get("peak_allocated_bytes_per_rank")) is not None]
+        known = [sum(peaks) for peaks in per_rank if None not in list(peaks)]
+        return int(max(known)) if known else ranks * self.peak_bytes
+
     @property
-    def is_extrapolated(self) -> bool:
-        """Whether a speed of it is that of shortened windows, carried on to full ones."""
-        return any(
-            launch.get("time_method") == "extrapolated" and launch["outcome"] == "ok" for launch in self.launches
-        )
+    def extrapolation(self) -> str | None:
+        """Say how a speed of it comes from shortened windows, and whether a whole one agrees; null where none does."""
+        shortened = [
+            launch
+            for launch in self.launches
+            if launch.get("time_method") == "extrapolated" and launch["outcome"] == "ok"
+        ]
+        if not shortened:
+            return None
+        sizes = sorted({size for launch in shortened if (size := _micro_steps_of_a_window(launch)) is not None})
+        of = f" of {_range(sizes)} micro-steps" if sizes else ""
+        words = f"speed extrapolated from windows{of}"
+        if any(launch.get("whole_update_s") is None for launch in shortened):
+            return f"{words}; no whole window was seen"
+        if any("law_not_met" in (launch.get("flags") or []) for launch in shortened):
+            return f"speed that of single whole windows, as windows{of} foretell another"
+        return f"{words}; a whole one agreed within 1 %"
 
     @property
     def is_unfit(self) -> bool:
@@ -114,6 +140,17 @@ def configurations_of(rows: Sequence[Row]) -> list[Configuration]:
             )
         )
     return made
+
+
+def _micro_steps_of_a_window(launch: Row) -> int | None:
+    """Count the micro-steps of one of its timed windows; null where the row does not say."""
+    windows = (launch.get("updates_attempted") or 0) * (launch.get("world_size") or 0)
+    micro_batches = launch.get("micro_batches")
+    return round(micro_batches / windows) if windows and micro_batches else None
+
+
+def _range(sizes: Sequence[int]) -> str:
+    return f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
 
 
 def _places(keys: Sequence[Any]) -> list[int]:

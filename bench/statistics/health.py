@@ -15,6 +15,10 @@ FEW_SAMPLES = 10
 DATA_BOUND_SHARE = 0.05
 STRAGGLER_RATIO = 0.02
 SPIKY_SHARE = 0.005
+OTHERS_CPU_SHARE = 0.05
+"""Use of our cores by others from which they may be in the way [ratio]."""
+LOST_CPU_SHARE = 0.02
+"""Time waited for a core, stolen or throttled, from which a launch is slower than it would be alone [ratio]."""
 
 FLAG_SENTENCES: dict[str, str] = {
     "not_steady": "the warm-up reached its cap before update times settled",
@@ -25,12 +29,17 @@ FLAG_SENTENCES: dict[str, str] = {
     "clock_mismatch": "device clock and host clock disagree on the length of the timed part",
     "straggler": f"the slowest rank's micro-steps without an exchange take over {STRAGGLER_RATIO:.0%} longer than the "
     "fastest's",
+    "host_busy": (
+        f"others used more than {OTHERS_CPU_SHARE:.0%} of the ranks' cores and ranks waited for them, or a hypervisor "
+        "or a CPU limit took them away: on a CPU the speed is not the machine's"
+    ),
     "data_bound": f"the timed part spent more than {DATA_BOUND_SHARE:.0%} of its time waiting for data",
     "amp_skips": "the gradient scaler skipped updates of the timed part, which then cost no optimizer step",
     "alloc_retries": "the allocator had to free cached blocks and retry: the peak reached the memory limit",
     "mem_unstable": "the timed part needed more memory than the memory pass; the larger is reported",
     "ddp_warmup": "the timed part began while the host still waited for DDP's own timing of the first exchanges",
     "law_not_met": "whole updates differ from t_update + A x t_micro by more than 1 %",
+    "whole_window_unseen": "windows were shortened, and the time limit left no room to time a whole one beside them",
 }
 """Every flag that comes from samples and counts, and what it means."""
 
@@ -132,6 +141,23 @@ def is_straggling(slowest_at_least_s: float | None, fastest_at_most_s: float | N
     if slowest_at_least_s is None or fastest_at_most_s is None:
         return False
     return slowest_at_least_s > (1 + STRAGGLER_RATIO) * fastest_at_most_s
+
+
+def is_host_busy(
+    others_cpu_share: float | None,
+    steal_share: float | None,
+    cpu_wait_share: float | None,
+    cpu_throttled_share: float | None,
+) -> bool:
+    """Tell whether the ranks did not have their cores to themselves; what is unknown raises no doubt.
+
+    Others alone are no harm where there are cores enough, nor does waiting alone show others: ranks with more threads
+    than cores wait for each other. Where the kernel does not tell what was waited, others alone decide.
+    """
+    in_the_way = (others_cpu_share or 0.0) > OTHERS_CPU_SHARE
+    waited = cpu_wait_share is None or cpu_wait_share > LOST_CPU_SHARE
+    taken = max(steal_share or 0.0, cpu_throttled_share or 0.0)
+    return (in_the_way and waited) or taken > LOST_CPU_SHARE
 
 
 def _exceeds(measured: int | None, limit: int | None) -> bool:

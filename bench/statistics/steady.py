@@ -6,11 +6,15 @@ as a second witness. Slow heating is not visible in update times; flags and shuf
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+
+FEWEST_IN_A_WINDOW = 3
+"""Samples of a window that still has a middle one."""
 
 State = Literal["warming", "steady", "not_steady"]
 
@@ -54,7 +58,7 @@ class SteadyState:
         self._seconds: list[float] = []
         self._allocator: list[Hashable] = []
         self.device_s = 0.0
-        """Work so far, dropped samples included [s]."""
+        """Work so far, dropped samples and what lies between samples included [s]."""
         self.state: State = "warming"
         """warming until the rule holds (steady) or a cap is reached (not_steady)."""
 
@@ -63,14 +67,16 @@ class SteadyState:
         """Count what was fed."""
         return len(self._seconds)
 
-    def add(self, seconds: float, allocator: Hashable = None) -> None:
+    def add(self, seconds: float, allocator: Hashable = None, whole_s: float | None = None) -> None:
         """Feed one sample: its duration [s], and the allocator's counters after it, equal while it is quiet.
 
-        `allocator` may be any value that changes when the allocator did something; None where there is none.
+        `allocator` may be any value that changes when the allocator did something; None where there is none. `whole_s`
+        is what passed since the sample before, where work between samples, such as the optimizer's step beside
+        micro-steps, is in none of them [s]; it counts towards the least and the most time.
         """
         self._seconds.append(seconds)
         self._allocator.append(allocator)
-        self.device_s += seconds
+        self.device_s += seconds if whole_s is None else whole_s
         if self.state == "warming" and self._is_test_due():
             if self._is_steady():
                 self.state = "steady"
@@ -84,9 +90,9 @@ class SteadyState:
             return rule.samples_at_least - self.samples
         return rule.test_every - (self.samples - rule.samples_at_least) % rule.test_every
 
-    def median_s(self) -> float:
-        """Give the median of the last window [s]."""
-        return float(np.median(self._seconds[-self._rule.window :]))
+    def expected_s(self) -> float:
+        """Give what a further sample takes: the median of the last window, and its share of what lies between [s]."""
+        return float(np.median(self._seconds[-self._rule.window :])) * self.device_s / math.fsum(self._seconds)
 
     def _is_test_due(self) -> bool:
         """Test at fixed counts, and at once where the whole warm-up ran out of time."""
@@ -95,12 +101,14 @@ class SteadyState:
 
     def _is_steady(self) -> bool:
         rule = self._rule
-        if self.samples < rule.samples_at_least or self.device_s < rule.device_s:
+        # Where the time is up before two whole windows, what there is of them must do.
+        window = min(rule.window, (self.samples - rule.dropped) // 2)
+        if window < FEWEST_IN_A_WINDOW or self.device_s < rule.device_s:
             return False
-        both = np.array(self._seconds[-2 * rule.window :])
-        earlier, later = np.median(both[: rule.window]), np.median(both[rule.window :])
+        both = np.array(self._seconds[-2 * window :])
+        earlier, later = np.median(both[:window]), np.median(both[window:])
         # The counters before the first of both windows must still hold after the last.
-        quiet = len(set(self._allocator[-2 * rule.window - 1 :])) == 1
+        quiet = len(set(self._allocator[-2 * window - 1 :])) == 1
         is_level = abs(later - earlier) < rule.tolerance * earlier
         has_no_spike = both.max() <= rule.spike_ratio * np.median(both)
         return bool(is_level and has_no_spike and quiet)

@@ -33,7 +33,7 @@ def product_faults(spec: SweepSpec) -> Iterator[Fault]:
     yield from _unused_rules(sweep)
     if trials:
         yield from _epochs_that_never_end(spec, trials)
-    else:
+    elif spec.varied():  # a single trial is refused by who would run it
         yield _nothing_left(spec, [entry.reason for entry in entries if isinstance(entry, Skipped)])
 
 

@@ -12,8 +12,11 @@ _HEAD = f"""# Keys of a sweep file
 
 <!-- Generated from bench/sweep/fields.py by `python -m bench.sweep.docs > docs/sweep-file.md`. Do not edit. -->
 
-A sweep file is YAML. Sections nest: `base: {{optimizer: {{lr: 1.0e-3}}}}`. In `axes`, `trials` and `when`, the same
-setting has a dotted name: `axes: {{optimizer.lr: [1.0e-3, 3.0e-4]}}`. A file has either `axes` or `trials`.
+A sweep file is YAML 1.2 without its machinery: anchors (`&`), aliases (`*`), merge keys (`<<`) and tags (`!`) are
+refused, so that a file means what it shows.
+
+Sections nest: `base: {{optimizer: {{lr: 1.0e-3}}}}`. In `axes`, `trials` and `when`, the same setting has a dotted
+name: `axes: {{optimizer.lr: [1.0e-3, 3.0e-4]}}`. A file has either `axes` or `trials`.
 
 Instead of a list, `axes: {{micro_batch_size: {{max: N}}}}`, with N from 1 to {LARGEST_SEARCHED:,}, searches for the
 largest micro-batch that fits, among those that divide the global batch where that is given.

@@ -28,6 +28,7 @@ from ruamel.yaml.tokens import (
 )
 
 from bench.sweep.faults import Location, dotted
+from bench.sweep.trial import show_value
 
 DEEPEST = 30
 """Sections within sections that are read."""
@@ -54,8 +55,8 @@ class Document:
         for name in location:
             key: Any = name
             if isinstance(part, CommentedMap):
-                key = next((its for its in part if str(its) == str(key)), None)
-            if isinstance(part, CommentedMap) and key is not None:
+                key = next((its for its in part if _key_text(its) == str(name)), part)
+            if isinstance(part, CommentedMap) and key is not part:
                 line = part.lc.key(key)[0] + 1
             elif isinstance(part, CommentedSeq) and isinstance(key, int) and key < len(part):
                 line = part.lc.item(key)[0] + 1
@@ -131,7 +132,7 @@ def _duplicate_keys(node: Node | None, location: Location) -> Iterator[LinedSent
 def _plain(value: Any) -> Any:
     """Turn ruamel.yaml's types into Python's own."""
     if isinstance(value, CommentedMap):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {_key_text(key): _plain(item) for key, item in value.items()}
     if isinstance(value, CommentedSeq):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, bool):
@@ -140,6 +141,11 @@ def _plain(value: Any) -> Any:
         if isinstance(value, plain_type):
             return plain_type(value)
     return value
+
+
+def _key_text(key: Any) -> str:
+    """Write a key as text: one that YAML reads as null, a number, a boolean or a date is an unknown key like others."""
+    return str(key) if isinstance(key, str) else show_value(key)
 
 
 _SYNTAX_WORDS = (

@@ -78,9 +78,9 @@ class DataSpec(_Spec):
     corpus: Annotated[Literal["stdlib"] | None, What(column="data_source")] = None
     """A corpus that every machine has: Python's standard library, as bytes. The default source."""
     text: Annotated[FilePath | None, What(column="data_source")] = None
-    """Glob of text files, read as bytes, relative to the current directory."""
+    """Glob of text files, read as bytes, relative to the current directory; a name that exists is taken as it is."""
     tokens: Annotated[FilePath | None, What(column="data_source")] = None
-    """Token file of uint16 ids, relative to the current directory."""
+    """Token file: flat uint16 ids without a header, as nanoGPT writes, relative to the current directory."""
     synthetic: Annotated[SyntheticSpec | None, What(column="data_source")] = None
     """A synthetic corpus of random tokens."""
     end_of_text: Annotated[CountFromZero | None, What(null_means="one stream")] = None

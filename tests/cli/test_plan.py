@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -148,3 +149,54 @@ def test_help_has_an_example_and_the_default() -> None:
     assert "List the trials of a sweep without running any." in text
     assert "  bench plan sweeps/a100-gpt2-124m.yaml --gpus 1\n" in text
     assert "[default: table]" in text
+
+
+DATA = SWEEP.replace("  seq_len: 64", "  data: {DATA}\n  seq_len: 64")
+
+
+@pytest.mark.parametrize("command", ["plan", "sweep"])
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("text: 'none*.txt'", "data.text = none*.txt matches no file"),
+        ("tokens: none.bin", "data.tokens = none.bin: there is no file"),
+        ("tokens: ids.npy", "data.tokens = ids.npy is a numpy file with a header"),
+        ("tokens: wide.bin", "data.tokens = wide.bin holds uint32 ids, it seems"),
+    ],
+)
+def test_files_of_data_are_looked_at_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, data: str, said: str
+) -> None:
+    """Exit 2 with file and line; no results folder is made, and torch is never asked for."""
+    monkeypatch.chdir(tmp_path)
+    np.save(tmp_path / "ids.npy", np.arange(500, dtype="uint16"))
+    np.arange(500, dtype="uint32").tofile(tmp_path / "wide.bin")
+    Path("data.yaml").write_text(DATA.replace("DATA", data), encoding="utf-8")
+    result = CliRunner().invoke(main, [command, "data.yaml", "--device", "cpu"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Error: data.yaml:6: {said}")
+    assert not (tmp_path / "results").exists()
+
+
+def test_every_bad_file_is_named_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An axis of files is looked at value by value."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.txt").write_text("text")
+    axes = "axes:\n  data.text: [there.txt,\n    not.txt, nor.txt]\n"
+    (tmp_path / "data.yaml").write_text(SWEEP.replace("axes:\n", axes), encoding="utf-8")
+    result = plan("data.yaml", "--device", "cpu")
+    lines = result.stderr.splitlines()
+    assert (result.exit_code, lines[0], len(lines)) == (2, "Errors:", 3)
+    assert lines[1].startswith("data.yaml:10: data.text = not.txt matches no file")
+    assert lines[2].startswith("data.yaml:10: data.text = nor.txt matches no file")
+
+
+def test_plan_for_another_machine_only_says_what_is_missing_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files may be there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.yaml").write_text(DATA.replace("DATA", "text: none.txt"), encoding="utf-8")
+    result = plan("data.yaml", "--gpus", 1)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("here: data.yaml:6: data.text = none.txt matches no file")

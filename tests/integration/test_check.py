@@ -15,6 +15,7 @@ from bench.check.exchange.lines import Line, overall
 from bench.check.exchange.request import ProofRequest, request_of
 from bench.check.reduced import LARGE_PARAMETERS, parameters_of
 from bench.drive.proofs import FORMAT, Proofs, _digest, columns_of, run_proof
+from bench.errors import BenchError
 from bench.launch.launcher import Launcher
 from bench.record.paths import LaunchPaths, SweepPaths
 from bench.sweep.expand import expand
@@ -80,9 +81,8 @@ def test_examples_fail_on_their_own_line(proved: Prove, name: str, line: str | N
 
 
 BROKEN = {
-    "missing": (None, "missing", "FAIL", "No module named"),
+    "imports what is missing": ("import nowhere\n", "step", "FAIL", "No module named 'nowhere'"),
     "syntax": ("def step(:\n", "step", "FAIL", "SyntaxError"),
-    "no such name": ("x = 1\n", "step", "FAIL", "has no step"),
     "no function": ("step = 3\n", "step", "FAIL", "int, not a function"),
     "wrong parameters": ("def step(model): ...\n", "step", "FAIL", "(model, optimizer, micro_batches)"),
     "raises at import": ("raise KeyError('licence')\n", "step", "FAIL", "KeyError: 'licence'"),
@@ -105,15 +105,35 @@ BROKEN = {
 
 @pytest.mark.parametrize(("source", "function", "verdict", "words"), BROKEN.values(), ids=BROKEN)
 def test_broken_step_is_a_line_and_no_crash(
-    proved: Prove, tmp_path: Path, source: str | None, function: str, verdict: str, words: str
+    proved: Prove, tmp_path: Path, source: str, function: str, verdict: str, words: str
 ) -> None:
     """The first line of the checklist says what is wrong."""
-    if source is not None:
-        (tmp_path / "mine.py").write_text(source)
+    (tmp_path / "mine.py").write_text(source)
     lines = proved(step=f"mine:{function}")
     assert list(lines) == ["runs"]
     assert lines["runs"].verdict == verdict
     assert words in lines["runs"].words
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"step": "mine"}, "--step = mine is not of the form package.module:function."),
+        ({"step": "mine:stop"}, "--step = mine:stop: mine has no stop. Did you mean mine:step?"),
+        ({"step": "mien:step"}, "mien cannot be imported: ModuleNotFoundError: No module named 'mien'. Modules are"),
+        ({"step": "mine.inner:step"}, "No module named 'mine.inner'; 'mine' is not a package"),
+        ({"model": "gpt2-namo"}, "--model = gpt2-namo is neither a preset (gpt2-nano, "),
+        ({"model": "mine:build"}, "--model = mine:build: mine has no build."),
+    ],
+)
+def test_name_that_does_not_exist_is_a_wrong_command_and_no_failed_proof(
+    proved: Prove, tmp_path: Path, asked: dict[str, str], words: str
+) -> None:
+    """Exit code 2, as for a sweep file that is not there: nothing was proved to be wrong."""
+    (tmp_path / "mine.py").write_text("def step(model, optimizer, micro_batches): ...\n")
+    with pytest.raises(BenchError, match=re.escape(words)) as caught:
+        proved(**asked)
+    assert caught.value.exit_code == 2
 
 
 def test_step_that_never_ends_is_not_proved(proved: Prove, tmp_path: Path) -> None:

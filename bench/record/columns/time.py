@@ -23,6 +23,31 @@ TIME: tuple[Column, ...] = (
         "CPU time of the timed part, over all threads of all ranks; if it is near timed_s x ranks x threads, the host"
         " is the limit.",
     ),
+    _time(
+        "others_cpu_share",
+        "ratio",
+        "max",
+        "CPU time that other processes took on the cores of the ranks in the timed part / (cores x timed_s), by the "
+        "kernel's counters; null where it has none, as in the three columns below.",
+    ),
+    _time(
+        "steal_share",
+        "ratio",
+        "max",
+        "Time in which a hypervisor ran other machines on these cores / (cores x timed_s).",
+    ),
+    _time(
+        "cpu_wait_share",
+        "ratio",
+        "max",
+        "Time that the threads of a rank were ready and waited for a core / (that + the time they ran), worst rank.",
+    ),
+    _time(
+        "cpu_throttled_share",
+        "ratio",
+        "max",
+        "Time in which a limit on CPU time held back the control group that the ranks run in / timed_s.",
+    ),
     _time("first_update_s", "second", "max", "Duration of the launch's first update, slowest rank."),
     _time(
         "update_s_median",
@@ -91,6 +116,13 @@ TIME: tuple[Column, ...] = (
         " in which ranks wait for each other; of the timed part where its samples are micro-steps, else of the memory "
         "pass. Null on one rank, below three micro-batches per update and where gradient_sync is every.",
     ),
+    _time(
+        "whole_update_s",
+        "second",
+        "max",
+        "Mean duration of the whole updates that follow shortened windows to confirm what they tell, slowest rank; "
+        "null where windows were not shortened, or measure.timeout_s left no room.",
+    ),
     _time("data_wait_s", "second", "max", "Time that the timed part waited for input, worst rank."),
     _time("data_wait_share", "ratio", "derived", "data_wait_s / timed_s."),
     _time(
@@ -117,7 +149,7 @@ TIME: tuple[Column, ...] = (
         None,
         "same",
         "How time was measured: host_clock, cuda_events, or extrapolated from shortened windows by update_step_s + "
-        "accumulation_steps x micro_step_s.",
+        "accumulation_steps x micro_step_s; where law_not_met is flagged, whole_update_s counts instead.",
         "string",
     ),
     _time("launch_s", "second", "launch", "Time from the request of the launch to the exit of its last process."),

@@ -14,7 +14,9 @@ UPDATE_COLUMNS: tuple[Column, ...] = (
     _update("round", "int64", None, "launch", "Round of the launch, from 0."),
     _update("attempt", "int64", None, "launch", "Attempt of the launch, from 0."),
     _update("update", "int64", None, "same", "Number of the update, from 0 at the initial weights."),
-    _update("phase", "string", None, "same", "Part of the launch: first, memory, quality, warmup, timed or confirm."),
+    _update(
+        "phase", "string", None, "same", "Part of the launch: first, memory, quality, warmup, timed, confirm or whole."
+    ),
     _update("seconds", "float64", "second", "max", "Duration of the update, slowest rank; null if it was not timed."),
     _update("micro_batches", "int64", "micro-batch", "sum", "Micro-batches (forward and backward passes), all ranks."),
     _update("sequences", "int64", "sequence", "sum", "Sequences trained on, all ranks."),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.errors import BenchError
-from bench.workload.data import source_files, stdlib, synthetic
+from bench.workload.data import source_files, stdlib, synthetic, token_files
 from bench.workload.data.cache import Entry, open_or_make
 
 
@@ -76,6 +76,16 @@ def load_corpus(data: Mapping[str, Any] | _Dumps) -> Corpus:
     )
 
 
+def find_files(key: str, name: str) -> None:
+    """Look for the files that `data` names under `key`, text or tokens, without reading them whole.
+
+    Raises:
+        BenchError: They cannot be found, or are not what the key takes.
+    """
+    find = {"text": source_files.find_text_files, "tokens": token_files.find_token_file}[key]
+    find(name)
+
+
 def _open(fields: Mapping[str, Any]) -> tuple[Entry, str]:
     """Find the one source that is given."""
     if fields.get("text") is not None:
@@ -86,10 +96,10 @@ def _open(fields: Mapping[str, Any]) -> tuple[Entry, str]:
         )
         return entry, f"text: {pattern}"
     if fields.get("tokens") is not None:
-        path = source_files.find_token_file(str(fields["tokens"]))
+        path = token_files.find_token_file(str(fields["tokens"]))
         end_of_text = fields.get("end_of_text")
         key = {**source_files.fingerprint([path], "uint16"), "end_of_text": end_of_text}
-        return open_or_make(key, lambda: source_files.read_token_file(path, end_of_text)), f"tokens: {path}"
+        return open_or_make(key, lambda: token_files.read_token_file(path, end_of_text)), f"tokens: {path}"
     if fields.get("synthetic") is not None:
         drawn = dict(fields["synthetic"])
         return open_or_make({"synthetic": drawn}, lambda: synthetic.draw(drawn)), "synthetic"

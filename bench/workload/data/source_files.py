@@ -1,20 +1,16 @@
-"""The user's own files: text by glob, or a flat file of token ids."""
+"""The user's own text files, by glob."""
 
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bench.errors import BenchError
 from bench.workload.data.byte_tokens import join_documents
 from bench.workload.data.cache import Made
-
-_CHUNK = 1 << 24  # ids looked at together, so that a file of any size is read in bounded memory
 
 
 def fingerprint(files: Sequence[Path], read_as: str) -> dict[str, Any]:
@@ -26,20 +22,35 @@ def fingerprint(files: Sequence[Path], read_as: str) -> dict[str, Any]:
 def find_text_files(pattern: str) -> list[Path]:
     """List the files of a glob (`**` for any depth, `~` for home) in the order of their paths.
 
+    What exists under its own name is meant as it is: brackets in a file's or a folder's name are no set of characters.
+
     Raises:
         BenchError: The glob matches no file, or only empty ones.
     """
     # Path.glob takes no absolute pattern.
-    matches = glob.glob(str(Path(pattern).expanduser()), recursive=True)  # noqa: PTH207
+    matches = glob.glob(_with_real_names(at_home(pattern)), recursive=True)  # noqa: PTH207
     files = sorted({Path(match).resolve() for match in matches if Path(match).is_file()})
     if not files:
-        raise BenchError(
-            f"data.text = {pattern} matches no file, seen from {Path.cwd()}. "
-            "Check the glob: ** matches any depth, a relative path starts at the current folder."
-        )
+        advice = "Check the glob: ** matches any depth, a relative path starts at the current folder."
+        if any(Path(match).is_dir() for match in matches):
+            advice = f"It is a folder: name its files, as in {pattern.rstrip('/')}/**/*.txt."
+        elif "[" in pattern:
+            advice += " In a glob [ ] is a set of characters; write [[] for the character itself."
+        raise BenchError(f"data.text = {pattern} matches no file, seen from {Path.cwd()}. {advice}")
     if not any(path.stat().st_size for path in files):
         raise BenchError(f"data.text = {pattern} matches only empty files ({len(files)}). Name files that hold text.")
     return files
+
+
+def at_home(name: str) -> Path:
+    """Write `~` out as the home folder; that of an unknown user stays as it is, and is not found."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111 - Path.expanduser fails for an unknown user
+
+
+def _with_real_names(pattern: Path) -> str:
+    """Take the longest beginning of a glob that exists as it is written literally."""
+    real = next((path for path in (pattern, *pattern.parents) if os.path.lexists(path)), Path())
+    return str(Path(glob.escape(str(real))) / pattern.relative_to(real))
 
 
 def read_text_files(files: Sequence[Path], pattern: str) -> Made:
@@ -59,57 +70,3 @@ def read_text_files(files: Sequence[Path], pattern: str) -> Made:
                 f"data.text = {pattern}: {path} cannot be read: {error.strerror}. Fix permissions or narrow the glob."
             ) from error
     return join_documents(documents)
-
-
-def find_token_file(name: str) -> Path:
-    """Find a .bin file and check that it can hold uint16 ids.
-
-    Raises:
-        BenchError: No such file, empty, or an odd number of bytes.
-    """
-    path = Path(name).expanduser().resolve()
-    if not path.is_file():
-        raise BenchError(f"data.tokens = {name}: there is no file {path}. Give the path of a flat uint16 .bin file.")
-    size = path.stat().st_size
-    if size == 0:
-        raise BenchError(f"data.tokens = {name} is an empty file. Give a flat file of uint16 token ids.")
-    if size % 2:
-        raise BenchError(
-            f"data.tokens = {name} has {size} bytes, not a whole number of uint16 ids: it is cut short or of another "
-            "type. Write it as numpy uint16, as nanoGPT's prepare.py does."
-        )
-    return path
-
-
-def read_token_file(path: Path, end_of_text: int | None) -> Made:
-    """Read a flat file of little-endian uint16 ids, nanoGPT's layout, in place: it is mapped, not copied.
-
-    With `end_of_text` a document ends after each such id, and what follows the last one is a document too; without it
-    the file is one stream.
-
-    Raises:
-        BenchError: The file cannot be read, or `end_of_text` never occurs.
-    """
-    try:
-        tokens: NDArray[np.uint16] = np.memmap(path, dtype="<u2", mode="r")
-    except OSError as error:
-        raise BenchError(f"data.tokens = {path} cannot be read: {error.strerror}. Fix its permissions.") from error
-    largest, ends = 0, []
-    for start in range(0, tokens.size, _CHUNK):
-        chunk = np.asarray(tokens[start : start + _CHUNK])
-        largest = max(largest, int(chunk.max()))
-        if end_of_text is not None:
-            ends.append(np.flatnonzero(chunk == end_of_text) + start + 1)
-    borders = np.concatenate(ends) if ends else np.empty(0, dtype=np.int64)
-    if end_of_text is not None and borders.size == 0:
-        raise BenchError(
-            f"data.end_of_text = {end_of_text} never occurs in {path}. "
-            "Give the id that ends a document there, or leave it out."
-        )
-    return Made(
-        tokens,
-        np.unique(np.concatenate([[0], borders, [tokens.size]])).astype(np.int64),
-        vocab_size=largest + 1,
-        has_document_borders=end_of_text is not None,
-        token_file=path,
-    )

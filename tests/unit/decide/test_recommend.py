@@ -197,9 +197,20 @@ def test_a_speed_of_shortened_windows_is_called_extrapolated():
     assert not any("extrapolated" in caveat for caveat in choose(rows).caveats)
     for row in rows[:3]:
         row["time_method"] = "extrapolated"
-    assert any("extrapolated from shortened windows, not measured" in caveat for caveat in choose(rows).caveats)
-    assert "extrapolated from shortened windows" in " ".join(ending(rows))
-    assert any("extrapolated" in warning for warning in compare(rows).warnings)
+        row["updates_attempted"], row["micro_batches"], row["world_size"] = 10, 80, 2
+    unseen = "speed extrapolated from windows of 4 micro-steps; no whole window was seen"
+    assert any(unseen in caveat for caveat in choose(rows).caveats)
+    assert unseen in " ".join(ending(rows))
+    assert any(unseen in warning for warning in compare(rows).warnings)
+    for row in rows:
+        row["whole_update_s"] = 0.1
+    agreed = "speed extrapolated from windows of 4 micro-steps; a whole one agreed within 1 %"
+    assert any(agreed in warning for warning in compare(rows).warnings)
+    for row in rows:
+        row["flags"] = ["law_not_met"]
+    apart = "speed that of single whole windows, as windows of 4 micro-steps foretell another"
+    assert any(apart in warning for warning in compare(rows).warnings)
+    assert apart in " ".join(ending(rows))
 
 
 def test_the_runner_up_is_the_first_of_the_list():

@@ -10,6 +10,7 @@ from bench.plots.energy import energies
 from bench.plots.heat_map import draw as draw_heat_map
 from bench.plots.heat_map import heat_map
 from bench.plots.memory_breakdown import breakdowns
+from bench.plots.scaling import draw as draw_scaling
 from bench.plots.update_times import seconds_tick, traces_of
 from bench.record.parquet_file import table_of_rows
 from bench.record.schema import schema
@@ -202,3 +203,16 @@ def test_a_cell_of_several_configurations_says_so_and_problems_are_no_choice():
     assert "2 training problems: compare within each only" in texts
     assert "Fastest" not in texts
     assert "training problems" not in " ".join(text.get_text() for text in draw_heat_map(rows[:1]).texts)
+
+
+@pytest.mark.parametrize(("threads", "is_said"), [((2, 1), True), ((1, 1), False)])
+def test_scaling_on_a_cpu_says_that_ranks_had_fewer_threads(threads: tuple[int, int], is_said: bool) -> None:
+    """Two ranks with a thread each are no more hardware than one with two."""
+    rows = [
+        ok_row(round=number, world_size=ranks, threads_per_rank=of_each, trial_id=f"{ranks:012x}", timed_s=40.0 / ranks)
+        for number in range(2)
+        for ranks, of_each in zip((1, 2), threads, strict=True)
+    ]
+    figure = draw_scaling(rows)
+    text = " ".join(piece.get_text().replace("\n", " ") for piece in figure.texts)
+    assert ("Threads per rank: 2 with 1, 1 with 2 ranks." in text) is is_said

@@ -144,6 +144,40 @@ def test_long_updates_are_sampled_by_micro_steps_and_three_whole_ones_are_kept()
     assert pace.precision.mean_s == pytest.approx(3.4)
 
 
+@settings(max_examples=60)
+@given(
+    st.sampled_from(["quick", "normal", "strict"]),
+    st.integers(4, 64),
+    st.floats(0.02, 2.0),
+    st.floats(0.0, 20.0),
+    st.booleans(),
+)
+def test_cap_of_the_warm_up_counts_all_of_its_time(
+    name: str, accumulation_steps: int, micro_step_s: float, update_s: float, is_level: bool
+) -> None:
+    """The optimizer's step and the outer micro-steps too; one update may be under way when the cap is reached."""
+    whole_s = accumulation_steps * micro_step_s + update_s
+    pace = Pace(preset(name), accumulation_steps, whole_s)
+    noise = np.random.default_rng(3)
+
+    def long() -> UpdateTime:
+        spread = 0.0 if is_level else 0.5
+        steps = tuple(micro_step_s * float(noise.uniform(1 - spread, 1 + spread)) for _ in range(pace.micro_steps))
+        return UpdateTime(sum(steps) + update_s, steps if pace.by_micro_steps else ())
+
+    spent_s, longest_s = 0.0, 0.0
+    while (due := pace.warmup_due()) > 0:
+        times = [long() for _ in range(due)]
+        pace.warmed(times, 0, 0)
+        spent_s += sum(time.seconds for time in times)
+        longest_s = max(longest_s, *(time.seconds for time in times))
+    cap_s = {"quick": 3.0, "normal": 30.0, "strict": 30.0}[name]
+    slack_s = longest_s if is_level else longest_s + SEGMENT_S_AT_MOST  # what is due was foretold from other samples
+    assert spent_s <= cap_s + slack_s + 1e-6
+    assert spent_s >= {"quick": 1.0, "normal": 3.0, "strict": 3.0}[name] - 1e-6
+    assert not is_level or pace.flags == () or spent_s >= cap_s
+
+
 @pytest.mark.parametrize(("accumulation_steps", "update_s"), [(32, 0.9), (3, 5.0)])
 def test_short_updates_and_few_micro_steps_are_sampled_whole(accumulation_steps: int, update_s: float) -> None:
     """Below a second whole updates do; below four micro-steps there is nothing between first and last."""

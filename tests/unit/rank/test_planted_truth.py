@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.measure.cpu_use import CpuCounters
 from bench.rank.ranks import Ranks
 from bench.rank.timed_columns import timing_of
 from benchmarks.simulate import correlated_noise
@@ -155,6 +156,30 @@ def test_more_memory_in_the_timed_part_than_in_the_memory_pass_is_flagged_and_re
     assert row["peak_phase"] is None, "the memory pass did not reach it, so nothing is known of it"
 
 
+def test_others_on_our_cores_are_flagged_though_the_interval_is_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of two cores, evenly: no update tells, the kernel does."""
+    monkeypatch.setattr("bench.rank.timed_columns.usable_cores", lambda: 2)
+    bench, device = planted({"preset": "quick"}, nothing, noisy(0.1, 0.001))
+    device.counters = lambda now_s: CpuCounters(2.0 * now_s, 0.02 * now_s, now_s, {1: (now_s, 3 * now_s)}, 0.01 * now_s)
+    row, _, _ = row_of(bench)
+    assert row["others_cpu_share"] == pytest.approx(0.5)
+    assert row["steal_share"] == pytest.approx(0.01)
+    assert row["cpu_wait_share"] == pytest.approx(0.75)
+    assert row["cpu_throttled_share"] == pytest.approx(0.01)
+    assert row["flags"] == ["host_busy"]
+    assert row["half_width"] < 0.02
+
+
+def test_kernel_that_tells_nothing_of_its_cores_leaves_nulls_and_no_flag() -> None:
+    """Elsewhere than on Linux."""
+    bench, _ = planted({"preset": "quick"}, nothing, noisy(0.1, 0.001))
+    row, _, _ = row_of(bench)
+    assert row["flags"] == []
+    assert {row[name] for name in ("others_cpu_share", "steal_share", "cpu_wait_share", "cpu_throttled_share")} == {
+        None
+    }
+
+
 LONG: dict[str, Any] = {"global_batch_size": 128, "accumulation_steps": 64, "micro_batch_size": 2}
 
 
@@ -182,6 +207,8 @@ def test_updates_too_long_for_three_are_shortened_and_extrapolated() -> None:
     assert {update["sequences"] for update in updates if update["phase"] in {"first", "memory"}} == {128}
     assert {update["sequences"] for update in updates if update["phase"] == "timed"} == {2 * 9}
     assert {update["sequences"] for update in updates if update["phase"] == "confirm"} == {2 * 18}
+    assert [update["sequences"] for update in updates if update["phase"] == "whole"] == [128]
+    assert row["whole_update_s"] == pytest.approx(65.6)
     assert row["valid_tokens_per_s"] == pytest.approx(128 * 16 / 65.6)
     assert row["update_s_median"] == pytest.approx(65.6)
     assert (row["micro_step_s"], row["update_step_s"]) == (pytest.approx(1.0), pytest.approx(1.6))
@@ -190,7 +217,7 @@ def test_updates_too_long_for_three_are_shortened_and_extrapolated() -> None:
     assert row["validation_loss"] is None
     losses = {phase: {u["train_loss"] is None for u in updates if u["phase"] == phase} for phase in ("first", "timed")}
     assert losses == {"first": {False}, "timed": {True}}
-    assert {update["train_loss"] for update in updates if update["phase"] in {"warmup", "confirm"}} <= {None}
+    assert {update["train_loss"] for update in updates if update["phase"] in {"warmup", "confirm", "whole"}} <= {None}
     assert row["windows_partial"] == 0
 
 
@@ -200,6 +227,56 @@ def test_micro_steps_that_get_slower_break_the_law_and_are_flagged() -> None:
     row, _, _ = row_of(bench)
     assert row["time_method"] == "extrapolated"
     assert "law_not_met" in row["flags"]
+
+
+@pytest.mark.parametrize(
+    ("preset", "accumulation_steps", "micro_step_s"), [("normal", 64, 1.0), ("quick", 64, 0.3), ("normal", 512, 0.3)]
+)
+@pytest.mark.parametrize("window_mode", ["buffered", "streamed"])
+def test_micro_steps_that_get_slower_beyond_all_shortened_windows_are_seen_by_a_whole_one(
+    preset: str, accumulation_steps: int, micro_step_s: float, window_mode: str
+) -> None:
+    """Three times slower from number 32 on: the rate is that of the whole window, and the row says why."""
+    steps = [micro_step_s * (1 if step < 32 else 3) for step in range(accumulation_steps)]
+    bench, _ = planted(
+        {"preset": preset, "timeout_s": 7200.0},
+        lambda step: steps[step],
+        lambda _: 1.6,
+        global_batch_size=2 * accumulation_steps,
+        accumulation_steps=accumulation_steps,
+        micro_batch_size=2,
+        window_mode=window_mode,
+    )
+    row, _, observed = row_of(bench)
+    assert observed.pace.confirming_micro_steps <= 32, "else longer windows would have seen it"
+    assert row["time_method"] == "extrapolated"
+    assert row["whole_update_s"] == pytest.approx(sum(steps) + 1.6)
+    assert row["valid_tokens_per_s"] == pytest.approx(2 * accumulation_steps * 16 / (sum(steps) + 1.6))
+    assert "law_not_met" in row["flags"]
+    assert row["half_width"] is None
+    assert row["outcome"] == "ok"
+
+
+def test_time_limit_that_leaves_no_room_for_a_whole_window_is_said() -> None:
+    """What shortened windows leave out is then not known."""
+    slow = {"preset": "normal", "timeout_s": 450.0}
+    bench, _ = planted(slow, lambda step: 1.0 if step < 32 else 3.0, lambda _: 1.6, **LONG)
+    row, updates, _ = row_of(bench)
+    assert not [update for update in updates if update["phase"] == "whole"]
+    assert row["whole_update_s"] is None
+    assert "whole_window_unseen" in row["flags"]
+
+
+def test_longer_windows_that_are_whole_confirm_by_themselves() -> None:
+    """Where twice a shortened window is a full one there is nothing left to see."""
+    few: dict[str, Any] = {"global_batch_size": 16, "accumulation_steps": 8, "micro_batch_size": 2}
+    bench, _ = planted({"preset": "normal"}, lambda _: 2.0, lambda _: 1.6, **few)
+    row, updates, observed = row_of(bench)
+    assert observed.pace.confirming_micro_steps == 8
+    assert {update["sequences"] for update in updates if update["phase"] == "confirm"} == {16}
+    assert not [update for update in updates if update["phase"] == "whole"]
+    assert row["whole_update_s"] == pytest.approx(17.6)
+    assert not {"law_not_met", "whole_window_unseen"} & {*row["flags"]}
 
 
 def test_a_fixed_length_is_never_shortened() -> None:

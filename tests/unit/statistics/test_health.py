@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.statistics.health import Samples, flags_of, has_drift, spike_share, spikes
+from bench.statistics.health import Samples, flags_of, has_drift, is_host_busy, spike_share, spikes
 
 STEADY = tuple(1 + 0.001 * np.random.default_rng(7).standard_normal(120))
 CLEAN = Samples(
@@ -73,3 +73,24 @@ def test_a_spike_is_marked_where_it_is() -> None:
     assert spike_share(times) == pytest.approx(1.03 / 50.03)
     assert not spikes(np.repeat([1.0, 1.5], 25)).any()
     assert spike_share([]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("others", "steal", "waited", "throttled", "is_busy"),
+    [
+        (0.0, 0.0, 0.0, 0.0, False),
+        (0.5, 0.0, 0.3, 0.0, True),
+        (0.5, 0.0, 0.0, 0.0, False),  # cores enough for all
+        (0.01, 0.0, 0.3, 0.0, False),  # more threads than cores wait for each other
+        (0.5, 0.0, None, 0.0, True),
+        (None, 0.03, None, None, True),
+        (0.0, 0.0, 0.0, 0.03, True),
+        (None, None, None, None, False),
+        (None, None, 0.9, None, False),
+    ],
+)
+def test_host_is_busy_where_others_are_in_the_way_or_time_is_taken(
+    others: float | None, steal: float | None, waited: float | None, throttled: float | None, is_busy: bool
+) -> None:
+    """What is not known raises no doubt."""
+    assert is_host_busy(others, steal, waited, throttled) is is_busy

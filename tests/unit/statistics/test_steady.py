@@ -32,6 +32,27 @@ def test_level_update_times_are_steady_after_the_dropped_ones_and_two_windows() 
     assert (steady.state, steady.samples) == ("steady", 25)
 
 
+def test_time_that_is_up_before_two_whole_windows_is_judged_by_what_there_is() -> None:
+    """Level samples are steady; a step between the halves is not, and fewer than three in each say nothing."""
+    assert feed(RULE, [2.0] * 100).state == "steady"
+    assert feed(RULE, [2.0] * 100).samples == 15
+    assert feed(RULE, [2.0] * 10 + [1.9] * 100).state == "not_steady"
+    assert feed(RULE, [3.0] * 100).state == "not_steady"
+    assert feed(RULE, [2.0] * 100, range(100)).state == "not_steady"
+
+
+def test_time_between_samples_counts() -> None:
+    """Micro-steps of 10 ms beside an optimizer step: the cap is one on the whole, and so is the least time."""
+    level, rising = SteadyState(RULE), SteadyState(RULE)
+    while level.state == "warming":
+        level.add(0.01, whole_s=1.0)
+    while rising.state == "warming":
+        rising.add(0.01 * 1.1**rising.samples, whole_s=1.0)
+    assert (level.state, level.samples, level.device_s) == ("steady", 25, 25.0)
+    assert (rising.state, rising.samples, rising.device_s) == ("not_steady", 30, 30.0)
+    assert level.expected_s() == pytest.approx(1.0)
+
+
 def test_the_first_five_updates_never_enter_a_window() -> None:
     """However slow they are."""
     steady = feed(RULE, [3.0] * 3 + [0.2] * 100)
@@ -83,8 +104,8 @@ def test_the_cap_in_updates_waits_for_the_least_time() -> None:
 
 def test_the_cap_in_seconds_ends_the_warm_up_at_once() -> None:
     """Also before the first test is due."""
-    steady = feed(RULE, [2.0] * 100)
-    assert (steady.state, steady.samples) == ("not_steady", 15)
+    steady = feed(RULE, [2.0 + 0.1 * index for index in range(100)])
+    assert (steady.state, steady.samples) == ("not_steady", 12)
 
 
 @given(st.lists(st.floats(1e-4, 5.0), min_size=1, max_size=300), st.sampled_from(sorted(LENGTHS)))
