@@ -181,7 +181,8 @@ def test_signal_during_a_proof_of_a_sweep(command: Command, number: signal.Signa
 @ENDING
 def test_signal_during_a_proof_of_a_check(command: Command, number: signal.Signals) -> None:
     """The user's step is in the middle of something that takes long."""
-    source = "import pathlib, time\ndef step(model, optimizer, micro_batches):\n    pathlib.Path('begun').touch()\n    time.sleep(36000)\n"
+    source = "import pathlib, time\ndef step(model, optimizer, micro_batches):\n"
+    source += "    pathlib.Path('begun').touch()\n    time.sleep(36000)\n"
     (command.folder / "mine.py").write_text(source)
     command.start("check", "--step", "mine:step", "--time-limit-s", str(PATIENCE_S))
     command.wait_for_file("begun")
@@ -191,7 +192,7 @@ def test_signal_during_a_proof_of_a_check(command: Command, number: signal.Signa
 
 def test_signal_during_a_search(command: Command) -> None:
     """F15: a launch of a search is a launch."""
-    search = command.sweep_file(lambda document: document.update(axes={"micro_batch_size": [{"max": 4}]}))
+    search = command.sweep_file(lambda document: document.update(axes={"micro_batch_size": {"max": 4}}))
     command.start("sweep", search, "--no-plot", faults="forward:2:sleep")
     command.wait_for_rank("*-r0-a0", "forward")
     command.process.send_signal(signal.SIGINT)
