@@ -29,8 +29,8 @@ _COLORS = {
 _OF_THE_MICRO_BATCH = ("activations", "temporaries", "activations and temporaries")
 _MOST_BARS, _LONGEST_NAME = 18, 34
 _WHAT_IS_WHAT = (
-    "Activations: kept for the backward. Temporaries: the rest of what was requested, such as gradients of activations, "
-    "casts and scratch. Beside each bar: the peak and the phase in which it occurred."
+    "Activations: kept for the backward. Temporaries: the rest of what was requested, such as gradients of "
+    "activations, casts and scratch. Beside each bar: the peak and the phase in which it occurred."
 )
 
 

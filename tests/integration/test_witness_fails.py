@@ -32,7 +32,9 @@ def test_whatever_happens_to_the_witness_changes_no_outcome(lab: Any, action: st
     row = rows.loc[2]
     assert row[[*TOLD, "peak_allocated_bytes", "reason", "phase"]].isna().all()
     assert rows.loc[[1, 4], [*TOLD[:5], "peak_allocated_bytes"]].notna().all(axis=None)
-    assert row[["valid_tokens_per_s", "final_train_loss", "validation_loss", "host_peak_rss_bytes", "fits"]].notna().all()
+    assert (
+        row[["valid_tokens_per_s", "final_train_loss", "validation_loss", "host_peak_rss_bytes", "fits"]].notna().all()
+    )
     assert row["launch_updates"] == BEFORE
     assert summary.failed == 0
 

@@ -70,8 +70,8 @@ def test_parts_of_the_peak_are_those_of_the_rank_that_has_it():
 
 def test_parts_are_those_of_the_rank_that_requested_most():
     """They add up to requested bytes; another rank may have been given more for less."""
-    asked = {"peak_requested_bytes": 80, "peak_allocated_bytes": 90, "activation_bytes": 7, "allocator_rounding_bytes": 10}
-    given = {"peak_requested_bytes": 79, "peak_allocated_bytes": 99, "activation_bytes": 6, "allocator_rounding_bytes": 20}
+    names = ("peak_requested_bytes", "peak_allocated_bytes", "activation_bytes", "allocator_rounding_bytes")
+    given, asked = (dict(zip(names, values, strict=True)) for values in ((79, 99, 6, 20), (80, 90, 7, 10)))
     row, _ = reduce_ranks([document(0, given), document(1, asked)])
     assert (row["peak_requested_bytes"], row["peak_allocated_bytes"]) == (80, 99)
     assert (row["activation_bytes"], row["allocator_rounding_bytes"]) == (7, 10)
