@@ -28,6 +28,7 @@ def play(
     own_pids: Sequence[int] = (OWN_PID,),
     uuids: Sequence[str] | None = None,
     stops_s: float = END_S + 0.1,
+    **timing: Any,
 ) -> Health:
     """Play one launch whose ranks have one GPU each, and give what a row gets of it.
 
@@ -41,7 +42,7 @@ def play(
     telemetry = Telemetry([gpu.uuid for gpu in gpus] if uuids is None else uuids, stepped)
     with telemetry.watching("cuda", len(gpus)) as launch:
         pass
-    health = launch.health(end_of(gpus, own_pids, timed_s))
+    health = launch.health(end_of(gpus, own_pids, timed_s, **timing))
     telemetry.close()
     return health
 
@@ -54,8 +55,9 @@ def end_of(
     for rank, gpu in enumerate(gpus):
         document: dict[str, Any] = {"outcome": "ok", "columns": {"gpu_uuid": gpu.uuid}}
         if timed_s is not None:
-            edges = {"timed_from_s": timed_s[0], "timed_to_s": timed_s[1], "reserved_bytes": RESERVED_BYTES}
-            document["timing"] = {"pid": pids[rank] if rank < len(pids) else None, **edges, **timing}
+            edges = {f"{name}_{edge}_s": timed_s[edge == "to"] for name in ("timed", "held") for edge in ("from", "to")}
+            own = {"pid": pids[rank] if rank < len(pids) else None, "reserved_bytes": RESERVED_BYTES}
+            document["timing"] = {**own, **edges, **timing}
         ends.append(RankEnd(rank, 0, document, None))
     return LaunchEnd(tuple(ends), None, END_S, pids=tuple(pids))
 

@@ -24,7 +24,7 @@ from bench.sweep.trial import Sweep
 from bench.units import listed
 from bench.workload.data.corpus import load_corpus
 
-MEASUREMENT_VERSION = 2
+MEASUREMENT_VERSION = 3
 """Version of how numbers are made; raised whenever a change moves them. History in CHANGELOG.md, under Measurements."""
 
 _LIMITS = {"rounds", "timeout_s", "start_timeout_s", "stall_timeout_s"}

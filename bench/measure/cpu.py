@@ -38,10 +38,10 @@ class CpuDevice:
         """Return at once: nothing is queued."""
 
     def reset_peaks(self) -> None:
-        """Do nothing: peaks are witnessed in the memory pass alone."""
+        """Do nothing: peaks are witnessed, in updates of their own."""
 
     def peaks(self) -> MemoryPeaks:
-        """Give nulls: the CPU has no allocator counters; the memory pass tells."""
+        """Give nulls: the CPU has no allocator counters; the witness tells."""
         return MemoryPeaks(None, None, None)
 
     def allocator_counts(self) -> AllocatorCounts:

@@ -57,6 +57,7 @@ class CudaDevice:
             active_bytes=stats["active_bytes.all.peak"],
             reserved_bytes=stats["reserved_bytes.all.peak"],
             inactive_split_bytes=stats.get("inactive_split_bytes.all.peak"),
+            requested_bytes=stats.get("requested_bytes.all.peak"),
         )
 
     def allocator_counts(self) -> AllocatorCounts:
@@ -80,7 +81,5 @@ class CudaDevice:
         return max(0, total - free - torch.cuda.memory_reserved(self.torch_device))
 
     def witness(self, residents: Callable[[], Residents], kept_on_host: Iterable[torch.Tensor]) -> DispatchWitness:
-        """Witness storages on the GPU and reads into Python; the peak itself is the allocator's, and so its phase."""
-        return DispatchWitness(
-            residents, kept_on_host, device_type="cuda", allocator_peak_bytes=lambda: self.peaks().allocated_bytes
-        )
+        """Witness storages on the GPU and reads into Python; the peak itself is the allocator's."""
+        return DispatchWitness(residents, kept_on_host, device_type="cuda")

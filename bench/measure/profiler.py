@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from bench.measure.cpu_use import UNKNOWN_USE, CpuCounters, CpuUse, cpu_use, read_cpu_counters
-from bench.measure.device import Device, MemoryPeaks, Witness
+from bench.measure.device import Device, MemoryPeaks
 
 if TYPE_CHECKING:  # the loop and what watches it meet only in the worker
     from bench.loop.observer import Phase, UpdateResult
     from bench.loop.plan import WindowCounts, WindowPlan
 
-PartName = Literal["first", "memory", "warmup", "timed", "confirm", "whole", "quality"]
+PartName = Literal["first", "memory", "warmup", "timed", "confirm", "whole", "quality", "witness"]
 
 _RUN_AHEAD_UPDATES = 2
 """Before the host queues update i it waits for the end of update i-2: a bounded queue, and no bubble on the device."""
@@ -113,8 +113,8 @@ class Profiler:
         self._start_ns = 0
         self._start_cpu_ns = 0
         self._values = torch.empty(0)
-        self.witness: Witness | None = None
-        """Notified of each phase; there is one in the memory pass only."""
+        self.on_phase: Callable[[str], None] | None = None
+        """Told of each phase; set for single updates only, none of them timed."""
 
     def begin(self, name: PartName, updates: int, by_micro_steps: bool = False) -> None:
         """Start a part of at most so many updates: wait for the device, reset peaks, start the clock.
@@ -140,9 +140,9 @@ class Profiler:
         self._micro_step_marks = []
 
     def phase_begin(self, phase: Phase) -> None:
-        """Tell the witness, if there is one."""
-        if self.witness is not None:
-            self.witness.phase_begin(phase)
+        """Tell who wants to know, if anybody does."""
+        if self.on_phase is not None:
+            self.on_phase(phase)
 
     def micro_step_end(self) -> None:
         """Count, and mark where asked to."""

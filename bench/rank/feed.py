@@ -36,8 +36,9 @@ class Feed:
             self._buffer(0)
 
     def want_full_rows(self) -> None:
-        """Make the window after the next the largest there can be: every row of seq_len tokens, all valid."""
-        self._full_rows_from = self.next_update + 1
+        """Make the next window the largest there can be, every row of seq_len tokens, all valid; all ranks together."""
+        self._full_rows_from = self.next_update
+        self._cut_again()
 
     def shorten(self, micro_steps: int) -> None:
         """Cut the windows from the next one on to so many micro-steps at most; all ranks call it together."""
@@ -45,9 +46,7 @@ class Feed:
         self._sequences_at_most = min(
             self._global_batch_size, micro_steps * config.micro_batch_size * config.world_size
         )
-        if not self._is_streamed:
-            self._agreement.finish()  # on the window that was cut before
-            self._buffer(self.next_update)
+        self._cut_again()
 
     def next_window(self) -> Window:
         """Give the next window; when buffered, also cut the one after it and start to agree on it."""
@@ -67,6 +66,11 @@ class Feed:
         )
         self.wait_s += (time.perf_counter_ns() - start) / 1e9
         return BufferedWindow(plan, micro_batches)
+
+    def _cut_again(self) -> None:
+        if not self._is_streamed:
+            self._agreement.finish()  # on the window that was cut before
+            self._buffer(self.next_update)
 
     def _buffer(self, update: int) -> None:
         self._waiting = self._cut(self._sequences(update, 0, self._size(update)))

@@ -13,20 +13,15 @@ from bench.measure.host import usable_cores
 from bench.measure.profiler import Part
 from bench.measure.update_times import UpdateLaw, UpdateTime, is_law_met, law_of, samples_of
 from bench.rank.ddp_warmup import waiting_updates
+from bench.rank.memory_columns import requested_bytes
 from bench.rank.protocol import Observations
 from bench.rank.rank_spread import rank_spread
 from bench.rank.workbench import Workbench
 from bench.statistics.health import Samples, flags_of, is_host_busy
 
 
-def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: int | None) -> dict[str, Any]:
-    """State time, precision and flags of the timed part; all ranks call it together [one rank].
-
-    Args:
-        bench: What ran.
-        observed: What was observed.
-        memory_pass_bytes: Peak of the memory pass, to be compared with that of the timed part [bytes].
-    """
+def timed_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
+    """State time, precision and flags of the timed part; all ranks call it together [one rank]."""
     pace = observed.pace
     segments = list(observed.part("timed"))
     times = observed.times("timed")
@@ -53,8 +48,8 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
         data_wait_s=observed.data_wait_s,
         updates_skipped=sum(sample.result == "skipped" for sample in observed.samples("timed")),
         alloc_retries=bench.device.allocator_counts().retries,
-        memory_pass_bytes=memory_pass_bytes,
-        timed_bytes=max((part.peaks.allocated_bytes or 0 for part in segments), default=0),
+        memory_pass_bytes=requested_bytes(observed, "memory"),
+        timed_bytes=requested_bytes(observed, "timed"),
         marked=tuple(marked if bench.ranks.rank == 0 else marked & {"host_busy"}),
     )
     return {
@@ -108,12 +103,36 @@ def timing_of(observed: Observations) -> dict[str, Any]:
     """
     segments = list(observed.part("timed"))
     last = segments[-1]
+    held_from_s, held_to_s = _held(observed)
     return {
         "pid": os.getpid(),
         "timed_from_s": segments[0].begin_s,
         "timed_to_s": last.begin_s + last.host_seconds,
+        "held_from_s": min(held_from_s, segments[0].begin_s),
+        "held_to_s": held_to_s,
         "reserved_bytes": last.peaks.reserved_bytes,
     }
+
+
+def _held(observed: Observations) -> tuple[float, float]:
+    """Say since when, and until when, the allocator held what it did at the last edge of the timed part, and no more.
+
+    It gives nothing back by itself, so parts with the same peak of reserved bytes before and after count, but of the
+    first of them only its end.
+    """
+    parts = observed.parts
+    at = max(index for index, part in enumerate(parts) if part.name == "timed")
+    reserved = parts[at].peaks.reserved_bytes
+    first = last = at
+    while first > 0 and parts[first - 1].peaks.reserved_bytes == reserved:
+        first -= 1
+    while last + 1 < len(parts) and parts[last + 1].peaks.reserved_bytes == reserved:
+        last += 1
+    return _end_s(parts[first]), _end_s(parts[last])
+
+
+def _end_s(part: Part) -> float:
+    return part.begin_s + part.host_seconds
 
 
 def _law_columns(bench: Workbench, law: UpdateLaw | None) -> dict[str, float | None]:

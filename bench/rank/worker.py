@@ -23,10 +23,12 @@ from bench.rank.columns import facts_before, measured_columns, train_losses, upd
 from bench.rank.faults import Faults
 from bench.rank.memory_columns import why_memory_is_wrong
 from bench.rank.out_of_memory import classify_error, hides_its_cause
-from bench.rank.protocol import run_protocol
+from bench.rank.protocol import Observations, run_protocol
 from bench.rank.ranks import Ranks
 from bench.rank.timed_columns import timing_of
-from bench.rank.workbench import build_workbench, open_device
+from bench.rank.witnessed import witness_updates
+from bench.rank.witnessed_columns import NOT_WITNESSED, witnessed_columns, witnessed_rows
+from bench.rank.workbench import Workbench, build_workbench, open_device
 from bench.record.paths import LaunchPaths
 from bench.units import cut_text, format_bytes
 
@@ -35,7 +37,11 @@ _TRACEBACK_BYTES = 4096
 
 
 def run_rank(paths: LaunchPaths, rank: int) -> str:
-    """Run one rank of a launch and write what it found; never raises what a trial can raise. Return the outcome."""
+    """Run one rank of a launch and write what it found; never raises what a trial can raise. Return the outcome.
+
+    The document is written when all that decides is measured, and again with what the witnessed updates told. Where
+    these fail the first stands, and the answer is `not_witnessed`: the other ranks wait for this one in vain.
+    """
     heartbeat = Heartbeat(paths.heartbeat(rank))
     document: dict[str, Any] = {
         "format": FORMAT,
@@ -49,12 +55,19 @@ def run_rank(paths: LaunchPaths, rank: int) -> str:
         "traceback": None,
         "columns": {},
         "updates": [],
+        "is_witnessed": True,
     }
     device = "cpu"
     try:
         trial = TrialFile.read(paths.trial_file)
         device = trial.config.device
-        _measure(trial, paths, rank, heartbeat, document)
+        faults = Faults(trial.trial_id, rank, trial.config.micro_batch_size)
+        bench, observed = _measure(trial, paths, rank, heartbeat, faults, document)
+        _finish(paths, rank, document | {"is_witnessed": False})
+        if not _witness(bench, observed, document):
+            return NOT_WITNESSED
+        heartbeat.beat("finish")
+        faults.fill_capacity(document["columns"])
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # user code may raise SystemExit, and that is a failed trial too
@@ -73,9 +86,10 @@ def _finish(paths: LaunchPaths, rank: int, document: dict[str, Any]) -> None:
     write_document(paths.rank_file(rank), document)
 
 
-def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbeat, document: dict[str, Any]) -> None:
+def _measure(
+    trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbeat, faults: Faults, document: dict[str, Any]
+) -> tuple[Workbench, Observations]:
     """Run the protocol and fill the document, facts first, so that a failure keeps what was known."""
-    faults = Faults(trial.trial_id, rank, trial.config.micro_batch_size)
     _set_threads(trial)
     heartbeat.beat("build")
     faults.reach("build")
@@ -91,15 +105,37 @@ def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbe
     observed = run_protocol(bench)
     heartbeat.beat("finish")
     losses = train_losses(bench, observed)
-    document["columns"] |= measured_columns(bench, observed, losses)
     document["timing"] = timing_of(observed)
-    faults.fill_capacity(document["columns"])
+    columns = measured_columns(bench, observed, losses)
+    document["columns"] |= columns | {"flags": sorted({*columns["flags"], NOT_WITNESSED})}
     document["updates"] = update_rows(observed, losses)
-    reason = why_invalid(bench, observed, losses) or why_memory_is_wrong(document["columns"])
-    if reason is not None:
-        document |= {"outcome": "invalid", "reason": reason, "phase": "finish"}
+    _judge(document, why_invalid(bench, observed, losses) or why_memory_is_wrong(document["columns"]))
     faults.reach("finish")
     ranks.barrier()
+    return bench, observed
+
+
+def _witness(bench: Workbench, observed: Observations, document: dict[str, Any]) -> bool:
+    """Witness the last updates and add what they told; False, and nothing added, where they failed on any rank."""
+    try:
+        witnessed = witness_updates(bench, observed.pace.is_shortened)
+        told = witnessed_columns(bench, witnessed, document["columns"])
+        bench.ranks.barrier()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        traceback.print_exc()
+        return False
+    document["columns"] |= told
+    document["updates"] += witnessed_rows(witnessed)
+    if document["outcome"] == "ok":  # a CPU's peak is known only now
+        _judge(document, why_memory_is_wrong(document["columns"]))
+    return True
+
+
+def _judge(document: dict[str, Any], reason: str | None) -> None:
+    if reason is not None:
+        document |= {"outcome": "invalid", "reason": reason, "phase": "finish"}
 
 
 def _set_threads(trial: TrialFile) -> None:
@@ -135,11 +171,12 @@ def _free_bytes() -> int | None:
 
 
 def _peaks_so_far(device: str) -> dict[str, Any]:
-    """Read the peaks that a failing rank reached; nulls on a CPU, whose peaks are known only after a memory pass."""
+    """Read the peaks that a failing rank reached; none on a CPU, whose peaks only a witness knows."""
     if device != "cuda" or not torch.cuda.is_available():
         return {}
     stats = torch.cuda.memory_stats()
     return {
+        "peak_requested_bytes": stats.get("requested_bytes.all.peak"),
         "peak_allocated_bytes": stats.get("allocated_bytes.all.peak"),
         "peak_active_bytes": stats.get("active_bytes.all.peak"),
         "peak_reserved_bytes": stats.get("reserved_bytes.all.peak"),

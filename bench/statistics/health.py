@@ -36,12 +36,13 @@ FLAG_SENTENCES: dict[str, str] = {
     "data_bound": f"the timed part spent more than {DATA_BOUND_SHARE:.0%} of its time waiting for data",
     "amp_skips": "the gradient scaler skipped updates of the timed part, which then cost no optimizer step",
     "alloc_retries": "the allocator had to free cached blocks and retry: the peak reached the memory limit",
-    "mem_unstable": "the timed part needed more memory than the memory pass; the larger is reported",
+    "mem_unstable": "the timed part requested more memory than the memory pass; the larger is reported",
     "ddp_warmup": "the timed part began while the host still waited for DDP's own timing of the first exchanges",
     "law_not_met": "whole updates differ from t_update + A x t_micro by more than 1 %",
     "whole_window_unseen": "windows were shortened, and the time limit left no room to time a whole one beside them",
+    "not_witnessed": "the witnessed updates failed, as the log says: what they tell is null, all else stands",
 }
-"""Every flag that comes from samples and counts, and what it means."""
+"""Every flag that a rank raises, and what it means."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ class Samples:
     alloc_retries: int | None = None
     """Null without a caching allocator."""
     memory_pass_bytes: int | None = None
-    """Peak of the memory pass [bytes]; null where unknown."""
+    """Most requested in the memory pass [bytes]; null where unknown."""
     timed_bytes: int | None = None
-    """Peak of the timed part [bytes]; null where unknown."""
+    """Most requested in the timed part [bytes]; null where unknown."""
     marked: tuple[str, ...] = field(default=())
     """Flags already known, such as not_steady."""
 

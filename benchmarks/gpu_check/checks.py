@@ -17,6 +17,7 @@ from bench.launch.launcher import StartMethod
 from bench.launch.trial_file import TrialFile
 from bench.machine.calibration import calibrate
 from bench.measure.peaks import peak_flops_per_s
+from bench.record.columns.memory import PARTS_OF_THE_PEAK
 from bench.telemetry.nvml import read_nvml
 from bench.telemetry.samples import is_same_gpu
 from bench.units import format_bytes, format_flops, format_rate, format_seconds
@@ -35,10 +36,6 @@ _SWITCHES = {  # autocast_dtype, tf32_matmul, grad_scaler
 _HOST_READS = {"fp32": 0, "tf32": 0, "bf16": 0, "fp16": 1}
 _LOSS_TOLERANCE = 0.05  # nats per token between AMP modes, after ten updates from the same weights
 _LAUNCH_PAIRS = 3
-_PARTS_OF_THE_PEAK = (
-    *("parameter_bytes", "buffer_bytes", "gradient_at_peak_bytes", "optimizer_state_bytes"),
-    *("activation_bytes", "ddp_bucket_bytes", "temporary_bytes"),
-)
 _OVER_THE_SHEET = 1.05  # how far clocks above the sheet's may carry a matrix product
 
 
@@ -88,28 +85,31 @@ def bytes_equal_over_launches(lab: Lab) -> Finding:
 def parts_of_the_peak_add_up(lab: Lab) -> Finding:
     """Every peak was divided, in parts that are none below 0 and add up to it to the byte."""
     rows = modes(lab).launches
-    parts = rows[list(_PARTS_OF_THE_PEAK)]
-    bad = rows[parts.isna().any(axis=1) | (parts < 0).any(axis=1) | (parts.sum(axis=1) != rows["peak_allocated_bytes"])]
-    unseen = rows["unwitnessed_bytes"] / rows["peak_allocated_bytes"]
+    parts = rows[list(PARTS_OF_THE_PEAK)]
+    whole = rows["peak_requested_bytes"].fillna(rows["peak_allocated_bytes"])  # a CPU counts no requests
+    bad = rows[parts.isna().any(axis=1) | (parts < 0).any(axis=1) | (parts.sum(axis=1) != whole)]
+    unseen = rows["unwitnessed_bytes"] / whole
     phases = ", ".join(sorted({str(phase) for phase in rows["peak_phase"]}))
     wrong = "; ".join(
-        f"{row.amp_mode}: {[getattr(row, part) for part in _PARTS_OF_THE_PEAK]}" for row in bad.itertuples()
+        f"{row.amp_mode}: {[getattr(row, part) for part in PARTS_OF_THE_PEAK]}" for row in bad.itertuples()
     )
     return judge(bad.empty, wrong or f"peaks in {phases}; at most {unseen.max():.1%} of one in no operator's tensor")
 
 
 def memory_is_in_order(lab: Lab) -> Finding:
-    """What lives in a launch is below its peak, and allocated <= active <= reserved <= used by NVML <= capacity."""
+    """What lives in a launch is below its peak, and requested <= allocated <= ... <= used by NVML <= capacity."""
     wrong = []
     for row in modes(lab).launches.itertuples():
         lasting = row.parameter_bytes + row.gradient_bytes + row.optimizer_state_bytes
         order = [lasting, row.peak_allocated_bytes]
         if lab.device == "cuda":
             used = [] if pd.isna(row.device_used_bytes) else [row.device_used_bytes]  # null where NVML does not tell
+            order.insert(1, row.peak_requested_bytes)
             order += [row.peak_active_bytes, row.peak_reserved_bytes, *used, row.device_capacity_bytes]
         if any(pd.isna(value) for value in order) or order != sorted(order):
             wrong.append(f"{row.amp_mode}: {order}")
-    chain = "lasting <= allocated" + (" <= active <= reserved <= used <= capacity" if lab.device == "cuda" else "")
+    names = ("requested", "allocated", "active", "reserved", "used", "capacity")
+    chain = " <= ".join(("lasting", *(names if lab.device == "cuda" else ("allocated",))))
     return judge(not wrong, "; ".join(wrong) or chain)
 
 
@@ -142,7 +142,7 @@ def no_synchronisation_in_an_update(lab: Lab) -> Finding:
 
 
 def memory_pass_has_the_timed_peak(lab: Lab) -> Finding:
-    """The witness of the memory pass changes no peak: both parts reach the same bytes."""
+    """The timed part requests what the memory pass did, to the byte: nothing that decides is measured otherwise."""
     if lab.device == "cpu":
         return Finding("SKIP", "a CPU has no counters beside the memory pass")
     wrong, listed = [], []

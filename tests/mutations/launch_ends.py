@@ -13,6 +13,7 @@ OUT_OF_MEMORY_ON_A_FULL_GPU = (
 )
 HANGS = "integration/test_hangs.py::"
 STALLS = "integration/test_stalled_servers.py::"
+WITNESS_FAILS = "integration/test_witness_fails.py::"
 KILLS = "integration/test_kills.py::"
 RESUME = "integration/test_resume.py::"
 
@@ -51,6 +52,30 @@ LAUNCH_ENDS = (
         'return "oom" if device == "cpu" else "oom_host"',
         'return "failed"',
         (OUTCOMES + "test_memory_limit_of_the_process_is_oom_on_a_cpu",),
+    ),
+    Mutation(
+        "F1",
+        "an error in the witnessed updates is the trial's",
+        "    except BaseException:\n        traceback.print_exc()\n        return False\n",
+        "    except ZeroDivisionError:\n        traceback.print_exc()\n        return False\n",
+        (WITNESS_FAILS + "test_whatever_happens_to_the_witness_changes_no_outcome[oom]",),
+    ),
+    Mutation(
+        "F1",
+        "a result that was whole before the witnessed updates does not stand",
+        ' or end.document.get("is_witnessed") is False\n',
+        "\n",
+        (
+            "unit/launch/test_outcome.py::test_whole_result_stands_whatever_the_witnessed_updates_came_to",
+            WITNESS_FAILS + "test_whatever_happens_to_the_witness_changes_no_outcome[kill]",
+        ),
+    ),
+    Mutation(
+        "F3",
+        "a rank that failed under its witness ends as if nothing had been, and its peer waits",
+        "            return NOT_WITNESSED\n",
+        '            return "ok"\n',
+        (WITNESS_FAILS + "test_rank_that_fails_under_its_witness_is_not_waited_for",),
     ),
     Mutation(
         "F2",

@@ -22,7 +22,7 @@ from torch import nn
 from bench.cli import main
 from bench.launch.trial_file import TrialFile
 from bench.measure.cpu import CpuDevice
-from bench.measure.device import MemoryPass
+from bench.measure.device import Witnessed
 from bench.measure.witness import DispatchWitness
 from bench.rank import worker
 from bench.rank.columns import facts_before
@@ -88,7 +88,7 @@ def test_launch_whose_peak_was_reset_to_nothing_is_invalid(tmp_path: Path, monke
 
     @contextlib.contextmanager
     def forgetful(*_: Any) -> Iterator[Any]:
-        witness = SimpleNamespace(phase_begin=lambda phase: None, result=lambda: MemoryPass(690, 0))
+        witness = SimpleNamespace(phase_begin=lambda phase: None, result=lambda: Witnessed(690, 0))
         yield witness
 
     monkeypatch.setattr(CpuDevice, "witness", forgetful)

@@ -95,7 +95,7 @@ MISTAKES = [
         "rows: ragged",
         "sequences_per_epoch: 1000000",
         6,
-        ["sequences_per_epoch = 1000000 has no effect", "216 sequences"],
+        ["sequences_per_epoch = 1000000 has no effect", "232 sequences"],
     ),
     ("rows: ragged", "tokens: a.bin", 6, ["base.data.tokens = a.bin is a second data source", "Keep one of"]),
     ("corpus: stdlib", "tokens: a.bin", 6, ["base.data.rows = ragged needs document borders", "packed"]),

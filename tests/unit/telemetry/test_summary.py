@@ -264,7 +264,7 @@ def test_memory_outside_torch_is_a_bound_alone_where_no_process_is_listed() -> N
 @pytest.mark.parametrize("pid", [OWN_PID, 31], ids=["process", "device"])
 @pytest.mark.parametrize("dying", [None, 0, 9 * GIB - GIB // 2], ids=["untold", "nothing", "half gone"])
 def test_sample_of_a_dying_process_is_not_what_it_held(pid: int, dying: int | None) -> None:
-    """Just after the timed part the rank may be on its way out; torch's share does not shrink before."""
+    """At the end the rank may be on its way out; torch's share does not shrink before."""
     gpu = FakeGpu(
         processes=lambda s: [(pid, 9 * GIB if s <= 8.0 else dying)] if s >= 1 else [],
         used_bytes=lambda s: GIB + (0 if s < 1 else 9 * GIB if s <= 8.0 else dying or 0),
@@ -283,9 +283,18 @@ def test_memory_outside_torch_is_the_worst_ranks() -> None:
 
 
 def test_bytes_of_the_process_are_those_at_the_end_of_the_timed_part() -> None:
-    """What it takes later, for the quality update, is not held against what torch reserved before."""
-    grows = FakeGpu(processes=lambda s: [(OWN_PID, (9 if s < 8.5 else 20) * GIB)] if s >= 1 else [])
+    """What it takes right after, for the witnessed updates, is not held against what torch reserved before."""
+    grows = FakeGpu(processes=lambda s: [(OWN_PID, (9 if s <= 8.0 else 20) * GIB)] if s >= 1 else [])
     assert figures(grows)["outside_torch_bytes"] == 9 * GIB - RESERVED_BYTES
+
+
+def test_samples_while_torch_held_the_same_count_outside_a_short_timed_part_too() -> None:
+    """A timed part without a sample: the memory pass before it held as much, and what comes later holds more."""
+    grows = FakeGpu(processes=lambda s: [(OWN_PID, (5 if s < 3 else 9 if s <= 5 else 20) * GIB)] if s >= 1 else [])
+    short = (4.01, 4.02)
+    assert figures(grows, timed_s=short)["outside_torch_bytes"] is None
+    told = figures(grows, timed_s=short, held_from_s=3.0, held_to_s=4.5)
+    assert told["outside_torch_bytes"] == 9 * GIB - RESERVED_BYTES
 
 
 def test_launch_that_was_not_timed_has_what_needs_no_edges() -> None:
