@@ -127,6 +127,10 @@ class FakeDevice:
         """Give those of the allocator."""
         return AllocatorCounts(self.allocator.retries, self.allocator.ooms)
 
+    def allocator_settings(self) -> str:
+        """Have none."""
+        return "default"
+
     def properties(self) -> DeviceProperties:
         """Name a GPU that is not there."""
         return DeviceProperties("Fake GPU", "GPU-fake", self.allocator.capacity_bytes)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import psutil
 import torch
 
+from bench.measure.allocator_settings import DEFAULT
 from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks, Residents
 from bench.measure.host import cgroup_memory_bytes, cpu_model
 from bench.measure.witness import DispatchWitness
@@ -47,6 +48,10 @@ class CpuDevice:
     def allocator_counts(self) -> AllocatorCounts:
         """Give nulls: there is no caching allocator."""
         return AllocatorCounts(None, None)
+
+    def allocator_settings(self) -> str:
+        """Give the word default: a CPU's allocator has no settings."""
+        return DEFAULT
 
     def properties(self) -> DeviceProperties:
         """Name the processor; capacity is the host's memory, or what a container may use of it."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from bench.measure.allocator_settings import allocator_settings
 from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks, Residents
 from bench.measure.witness import DispatchWitness
 from bench.standin import is_standin
@@ -64,6 +65,10 @@ class CudaDevice:
         """Read the allocator's retries, out-of-memory events and blocks taken from the driver."""
         stats = torch.cuda.memory_stats(self.torch_device)
         return AllocatorCounts(stats["num_alloc_retries"], stats["num_ooms"], stats.get("segment.all.allocated"))
+
+    def allocator_settings(self) -> str:
+        """Ask torch what it read of the variables that set its allocator."""
+        return allocator_settings()
 
     def properties(self) -> DeviceProperties:
         """Read name, UUID and total memory."""

@@ -136,6 +136,9 @@ class Device(Protocol):
     def allocator_counts(self) -> AllocatorCounts:
         """Read the allocator's counts of trouble."""
 
+    def allocator_settings(self) -> str:
+        """Say which settings the allocator goes by; the word default without any."""
+
     def properties(self) -> DeviceProperties:
         """Say what device this is."""
 

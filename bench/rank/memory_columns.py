@@ -9,7 +9,6 @@ from typing import Any
 from bench.measure.device import Witnessed
 from bench.measure.host import host_peak_rss_bytes
 from bench.measure.profiler import PartName
-from bench.rank.allocator_settings import allocator_settings
 from bench.rank.protocol import Observations
 from bench.rank.workbench import Workbench
 from bench.record.columns.memory import divided_bytes
@@ -28,7 +27,7 @@ def memory_facts(bench: Workbench) -> dict[str, Any]:
         "buffer_bytes": tensor_bytes(bench.model.buffers()),
         "device_capacity_bytes": properties.capacity_bytes,
         "memory_method": bench.device.memory_method,
-        "allocator_settings": allocator_settings(bench.device.kind),
+        "allocator_settings": bench.device.allocator_settings(),
     }
 
 

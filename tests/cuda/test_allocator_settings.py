@@ -14,11 +14,11 @@ NEW, OLD = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 def _told() -> tuple[str, int]:
     import torch
 
-    from bench.rank.allocator_settings import allocator_settings
+    from bench.measure.allocator_settings import allocator_settings
 
     torch.ones(2, device="cuda")
     in_force = torch.cuda.memory._snapshot()["allocator_settings"]["max_split_size"]
-    return allocator_settings("cuda"), in_force
+    return allocator_settings(), in_force
 
 
 @pytest.mark.parametrize("names", [(), (NEW,), (OLD,), (NEW, OLD)])

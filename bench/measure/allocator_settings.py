@@ -11,15 +11,13 @@ DEFAULT = "default"
 _VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
-def allocator_settings(device_kind: str) -> str:
-    """Give the settings in force, as text; the word default without any, and on a CPU, whose allocator has none.
+def allocator_settings() -> str:
+    """Give the settings that CUDA's caching allocator goes by, as text; the word default without any.
 
     Torch is asked what it read: before 2.8 it knows only PYTORCH_CUDA_ALLOC_CONF, and 2.14 prefers that to the new
     name, PYTORCH_ALLOC_CONF. A setting that was read may still be without effect: torch 2.9 reads
     expandable_segments from the new name and does not follow it (https://github.com/pytorch/pytorch/issues/183387).
     """
-    if device_kind != "cuda":
-        return DEFAULT
     try:
         told: dict[str, Any] = torch.cuda.memory._snapshot()["allocator_settings"]
     except (RuntimeError, KeyError):  # another backend, such as cudaMallocAsync, tells nothing
