@@ -26,11 +26,11 @@ from benchmarks.gpu_check.outcome import Finding, judge
 
 REPOSITORY = Path(__file__).parents[2]
 
-_SWITCHES = {  # autocast_dtype, tf32_matmul, grad_scaler
-    "fp32": (None, False, False),
-    "tf32": (None, True, False),
-    "bf16": ("bfloat16", True, False),
-    "fp16": ("float16", True, True),
+_SWITCHES = {  # autocast_dtype, tf32_matmul, float32_matmul_precision, grad_scaler
+    "fp32": (None, False, "highest", False),
+    "tf32": (None, True, "high", False),
+    "bf16": ("bfloat16", True, "high", False),
+    "fp16": ("float16", True, "high", True),
 }
 _HOST_READS = {"fp32": 0, "tf32": 0, "bf16": 0, "fp16": 1}
 _LOSS_TOLERANCE = 0.05  # nats per token between AMP modes, after ten updates from the same weights
@@ -55,11 +55,14 @@ def amp_modes_run_as_asked(lab: Lab) -> Finding:
     launches = modes(lab).launches
     wrong = []
     for row in launches.itertuples():
-        found = (_or_none(row.autocast_dtype), row.tf32_matmul, row.grad_scaler)
+        told = (row.autocast_dtype, row.tf32_matmul, row.float32_matmul_precision, row.grad_scaler)
+        found, asked = tuple(map(_or_none, told)), _SWITCHES[row.amp_mode]
+        if lab.device == "cpu":
+            asked = (asked[0], None, "highest", asked[3])
         if row.outcome != "ok":
             wrong.append(f"{row.amp_mode} {row.outcome}: {row.reason}")
-        elif found != _SWITCHES[row.amp_mode]:
-            wrong.append(f"{row.amp_mode} has autocast, TF32, scaler = {found}")
+        elif found != asked:
+            wrong.append(f"{row.amp_mode} has autocast, TF32, fp32 products, scaler = {found}")
     ran = sorted(set(launches["amp_mode"]))
     expected = set(_SWITCHES) - ({"tf32"} if lab.device == "cpu" else set())
     return judge(not wrong and set(ran) == expected, "; ".join(wrong) or f"{', '.join(ran)}, {len(launches)} launches")
