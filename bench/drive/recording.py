@@ -119,9 +119,16 @@ class Record:
 
 
 def row_of(
-    sweep: str, launch: PlannedLaunch, end: LaunchEnd, started_utc: str, health: Health = NOT_WATCHED
+    sweep: str,
+    launch: PlannedLaunch,
+    end: LaunchEnd,
+    started_utc: str,
+    health: Health = NOT_WATCHED,
+    contradiction: str | None = None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Make the row of a launch and its update rows from how its ranks ended and how its GPUs were.
+
+    `contradiction` says why no figure of a launch that ended well can be trusted; None where nothing does.
 
     Raises:
         StorageError: A rank could not write for want of space: its end says nothing about the trial.
@@ -131,7 +138,6 @@ def row_of(
     _refuse_full_disk(end)
     columns: dict[str, Any] = {}
     updates: list[dict[str, Any]] = []
-    contradiction: str | None = None
     try:
         documents = [rank.document for rank in end.ranks if rank.document is not None]
         columns, updates = reduce_ranks(documents, config.world_size)

@@ -145,6 +145,9 @@ class Device(Protocol):
         It takes no memory of the device, so what is kept in it never shows in a peak.
         """
 
+    def aside(self) -> AbstractContextManager[None]:
+        """Give a context whose work leaves no trace in the device's allocator, whatever memory it takes; it waits."""
+
     def outside_allocator_bytes(self) -> int | None:
         """Read how much of the device is in use beside what this process's allocator holds; null if it cannot tell.
 

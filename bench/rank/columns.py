@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import bench as package
+from bench.check.exchange.lines import ARITHMETIC
 from bench.loop import batch_coupled_layers, parameters_checksum, random_layers
 from bench.loop.switches import autocast_dtype_in_force, read_switches
 from bench.measure.host import cpu_model, usable_cores
@@ -206,7 +207,7 @@ def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, floa
     now = read_switches(bench.device.kind)
     changed = [f"{name} {was} -> {now[name]}" for name, was in bench.switches.items() if now[name] != was]
     if changed:
-        return f"arithmetic: the model changed torch's switches while it was trained: {', '.join(changed)}"
+        return f"{ARITHMETIC} the model changed torch's switches while it was trained: {', '.join(changed)}"
     if diverged:
         return f"the ranks hold different parameters after the last update: {', '.join(diverged[:3])}, ..."
     return None

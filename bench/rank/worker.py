@@ -19,6 +19,7 @@ from bench.launch.heartbeat import Heartbeat
 from bench.launch.trial_file import TrialFile
 from bench.loop import Observer
 from bench.measure.host import usable_cores
+from bench.rank.arithmetic import arithmetic_columns, why_arithmetic_is_wrong
 from bench.rank.columns import facts_before, measured_columns, train_losses, update_rows, why_invalid
 from bench.rank.faults import Faults
 from bench.rank.memory_columns import why_memory_is_wrong
@@ -84,7 +85,11 @@ def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbe
     heartbeat.beat("build")
     watchers: list[Observer] = [heartbeat, faults] if faults.are_planned else [heartbeat]
     bench = build_workbench(trial, ranks, device, watchers, heartbeat.beat)
-    document["columns"] |= facts_before(bench)
+    document["columns"] |= facts_before(bench) | arithmetic_columns(bench)
+    reason = why_arithmetic_is_wrong(bench, document["columns"])
+    if reason is not None:  # nothing that follows would be worth its time
+        document |= {"outcome": "invalid", "reason": reason, "phase": "build"}
+        return
     heartbeat.beat("data")
     faults.reach("data")
     observed = run_protocol(bench)

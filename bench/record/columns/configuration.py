@@ -85,6 +85,16 @@ SWITCHES: tuple[Column, ...] = (
         "bool",
         "Whether cuBLAS may add up fp16 products in fp16; null on a CPU, and on torch without this switch.",
     ),
+    Column(
+        "matmul_error",
+        "float64",
+        "ratio",
+        "switches read back",
+        "max",
+        "Largest relative error of an element of one small matrix product in the trial's precision, against float64, "
+        "worst rank, before the first update; above the precision's limit the launch is invalid. Null on a stand-in "
+        "GPU. See method.md.",
+    ),
     _switch("grad_scaler", "bool", "Whether losses were scaled and updates with inf or nan gradients skipped."),
 )
 """Switches as read back from where they act after the model was built, not as asked for."""
