@@ -92,6 +92,8 @@ class MemoryPass:
     """What `live_peak_bytes` consisted of; null when storages were not followed."""
     peak_phase: str | None = None
     """Phase of the peak by the device's own counters, by `live_peak_bytes` where it has none."""
+    attention_backends: tuple[str, ...] = ()
+    """Kernels of attention that ran: flash, memory_efficient, cudnn, math."""
 
 
 class Witness(Protocol):

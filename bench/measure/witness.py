@@ -15,6 +15,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from bench.measure.attention import AttentionSeen
 from bench.measure.device import MemoryPass, Residents
 from bench.measure.storages import LiveStorages, Use
 
@@ -50,6 +51,7 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._device_type = device_type
         self._allocator_peak_bytes = allocator_peak_bytes
         self._hooks = saved_tensors_hooks(self._note_saved, _unchanged)
+        self._attention = AttentionSeen()
         self.host_reads = 0
         self.storages = LiveStorages(device_type)
         self._last_allocator_peak = 0
@@ -58,11 +60,13 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __enter__(self) -> DispatchWitness:
         self._see_residents()
         super().__enter__()  # type: ignore[no-untyped-call]
+        self._attention.__enter__()  # type: ignore[no-untyped-call]
         self._hooks.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._hooks.__exit__(*error)
+        self._attention.__exit__(*error)  # type: ignore[no-untyped-call]
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._note_allocator_peak()
         self._see_residents()
@@ -76,6 +80,7 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         self.host_reads += self._is_host_read(func, args, kwargs or {})
+        self._attention.see(func)
         result = func(*args, **(kwargs or {}))
         use = self._use_of_result(func, args)
         for leaf in tree_leaves(result):
@@ -129,7 +134,7 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         parts = self.storages.parts()
         has_counters = self._allocator_peak_bytes is not None
         phase = self._allocator_peak_phase if has_counters else parts.phase
-        return MemoryPass(self.storages.peak_bytes, self.host_reads, parts, phase)
+        return MemoryPass(self.storages.peak_bytes, self.host_reads, parts, phase, self._attention.names)
 
 
 def _unchanged(tensor: torch.Tensor) -> torch.Tensor:

@@ -108,6 +108,8 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "launch_updates": sum(len(part.samples) for part in observed.parts),
         "warmup_updates": len(observed.samples("warmup")),
         "memory_updates": MEMORY_UPDATES,
+        "attention_backends": sorted({name for one in observed.memory_passes for name in one.attention_backends})
+        or None,
         "host_reads_per_update": sum(host_reads) / len(host_reads),
         "first_update_s": next(observed.part("first")).host_seconds,
         **memory_columns(bench, observed),

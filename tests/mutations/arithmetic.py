@@ -1,4 +1,4 @@
-"""What a device computes: the guards that hold it against float64, and torch's switches against what was asked."""
+"""What a device computes, and with which kernel: held against float64, against what was asked, and seen."""
 
 from __future__ import annotations
 
@@ -76,5 +76,19 @@ ARITHMETIC = (
         '    precision = _matmul_precision("cuda")\n',
         '    precision = _matmul_precision("mkldnn")\n',
         ("unit/loop/test_switches.py::test_older_getters_say_the_same_and_do_not_raise",),
+    ),
+    Mutation(
+        "F40",
+        "grouped heads are left to whatever torch has for them",
+        "    if _needs_repeated(query, key, value):\n",
+        "    if False:\n",
+        ("unit/workload/test_attention.py::test_repeated_only_where_that_gives_a_fused_kernel",),
+    ),
+    Mutation(
+        "F40",
+        "the mathematical form of attention goes unseen",
+        '            self._names.add("math")\n',
+        "            pass\n",
+        ("unit/measure/test_attention.py::test_the_mathematical_form_is_seen_by_the_call_that_reached_no_operator",),
     ),
 )

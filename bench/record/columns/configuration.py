@@ -95,6 +95,16 @@ SWITCHES: tuple[Column, ...] = (
         "worst rank, before the first update; above the precision's limit the launch is invalid. Null on a stand-in "
         "GPU. See method.md.",
     ),
+    Column(
+        "attention_backends",
+        "list<string>",
+        None,
+        "switches read back",
+        "union",
+        "Kernels that torch chose for scaled_dot_product_attention in the witnessed updates: flash, memory_efficient, "
+        "cudnn, or math, which keeps a table of scores that grows with the square of seq_len. Null where none was "
+        "seen: no attention, a package's own kernel, or a compiled model.",
+    ),
     _switch("grad_scaler", "bool", "Whether losses were scaled and updates with inf or nan gradients skipped."),
 )
 """Switches as read back from where they act after the model was built, not as asked for."""
