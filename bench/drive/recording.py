@@ -18,7 +18,7 @@ from bench.launch.outcome import decide
 from bench.launch.process_table import identify, kill_with_token
 from bench.record.bytes_only import bytes_only, updates_of_bytes_only
 from bench.record.config_columns import config_columns
-from bench.record.derive import derive
+from bench.record.derive import derive, doubts_of_derived
 from bench.record.fault_points import reach
 from bench.record.fit import compared_bytes
 from bench.record.journal import Journal
@@ -165,6 +165,7 @@ def row_of(
     if contradiction is not None and row["outcome"] == "ok":
         row |= {"outcome": "invalid", "reason": contradiction, "phase": "finish"}
     row = derive(row, updates)
+    row["flags"] = sorted({*row["flags"], *doubts_of_derived(row)})
     if config.device == "cuda" and is_standin():
         return bytes_only(row, has_values()), updates_of_bytes_only(updates, has_values())
     return row, updates

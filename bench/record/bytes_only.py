@@ -33,7 +33,16 @@ VALUES = frozenset(column.name for column in COLUMNS if column.group == "quality
 FLAGS = frozenset(
     {
         *("not_steady", "precision_not_met", "few_updates", "drift", "spiky", "clock_mismatch", "straggler"),
-        *("data_bound", "law_not_met", "throttled_hw", "throttled_thermal", "clock_drop", "clock_low", "hot_start"),
+        *(
+            "above_peak",
+            "data_bound",
+            "law_not_met",
+            "throttled_hw",
+            "throttled_thermal",
+            "clock_drop",
+            "clock_low",
+            "hot_start",
+        ),
         *("ecc_error", "nvml_missing"),
     }
 )

@@ -28,6 +28,7 @@ FLAG_SENTENCES: dict[str, str] = {
     "amp_skips": "the gradient scaler skipped updates of the timed part, which then cost no optimizer step",
     "alloc_retries": "the allocator had to free cached blocks and retry: the peak reached the memory limit",
     "mem_unstable": "the timed part needed more memory than the memory pass; the larger is reported",
+    "above_peak": "more FLOP/s than the GPU's data sheet allows: the peak, the count of FLOPs or the clock is wrong",
     "law_not_met": "whole updates differ from t_update + A x t_micro by more than 1 %",
 }
 """Every flag that comes from samples and counts, and what it means."""
