@@ -59,6 +59,15 @@ def product_error(device: Device, precision: Precision, param_dtype: torch.dtype
         max |found - right| / right over the (M, N) elements, `right` in float64 on the host from the stored factors;
         inf where an element is no number.
     """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # several would wait for each other longer than they compute
+    try:
+        return _product_error(device, precision, param_dtype)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _product_error(device: Device, precision: Precision, param_dtype: torch.dtype) -> float:
     is_short = torch.float16 in (param_dtype, precision.autocast_dtype)
     rows, weight = _factors(0 if is_short else _ROW_EXPONENTS)
     rows, weight = rows.to(param_dtype), weight.to(param_dtype)

@@ -108,3 +108,11 @@ def test_a_device_that_computes_something_else_fails_in_every_mode(
     monkeypatch: pytest.MonkeyPatch, amp_mode: AmpMode, product: Product
 ) -> None:
     assert error_on(monkeypatch, amp_mode, product) > ERROR_LIMITS[amp_mode]
+
+
+def test_torch_keeps_its_threads() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    product_error(CpuDevice(), Precision("fp32", "cpu"), torch.float32)
+    assert torch.get_num_threads() == 3
+    torch.set_num_threads(threads)
