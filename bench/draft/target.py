@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.errors import BenchError, EnvironmentFault
-from bench.standin.gpus import GPUS
+from bench.gpus import TABLE
 from bench.sweep.expand import MachineFacts
 from bench.sweep.keys import closest
 from bench.units import counted
@@ -15,7 +15,7 @@ from bench.units import counted
 
 def known_gpus() -> dict[str, bool]:
     """Say of each kind of GPU, by its key, whether it computes in bf16 and TF32: both came with Ampere."""
-    return {key: gpu.major >= 8 for key, gpu in sorted(GPUS.items())}
+    return {gpu.key: gpu.capability >= (8, 0) for gpu in sorted(TABLE, key=lambda gpu: gpu.key)}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench.check.exchange.lines import Line, failed, merge, overall, unproven
+from bench.check.exchange.lines import ARITHMETIC, Line, failed, merge, overall, unproven
 from bench.check.exchange.request import ProofRequest, request_of
 from bench.drive.folder import make_folder
 from bench.drive.work import PROOF
@@ -27,7 +27,7 @@ from bench.record.atomic import storage_error, write_atomically
 from bench.record.paths import LaunchPaths, SweepPaths
 from bench.sweep.trial import Trial
 
-FORMAT = 2
+FORMAT = 3
 """Of the kept proofs; raised where a proof shows more than before, so that kept ones are made again."""
 SWEEP_LIMIT_S = 60.0
 """Longest a proof may take inside a sweep [s]; there is one per configuration."""
@@ -174,12 +174,22 @@ class Proofs:
             write_atomically(self._paths.proofs, json.dumps(document, indent=1).encode())
         return columns_of(known)
 
+    def why_arithmetic_is_wrong(self, trial: Trial) -> str | None:
+        """Say so where the proof of a trial found that the device computes wrongly; None otherwise."""
+        known = self._known.get(request_of(trial.config, SWEEP_LIMIT_S).key())
+        return None if known is None else _arithmetic_fault(known)
+
 
 def columns_of(proof: Mapping[str, Any]) -> dict[str, Any]:
     """Give the columns of a row from a kept proof."""
     figures = {line["name"]: line["figure"] for line in proof["lines"] if line["verdict"] != "NOT PROVEN"}
     error = figures.get("weighting")
     return {"proof": proof["verdict"], "proof_error": error if error is None or math.isfinite(error) else None}
+
+
+def _arithmetic_fault(proof: Mapping[str, Any]) -> str | None:
+    failed_words = [line["words"] for line in proof["lines"] if line["verdict"] == "FAIL"]
+    return next((words for words in failed_words if words.startswith(ARITHMETIC)), None)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -190,8 +200,12 @@ def _read(path: Path) -> dict[str, Any]:
         is_ours = document["format"] == FORMAT and document["torch"] == version("torch")
         if not is_ours or document["sha256"] != _digest(known):
             return {}
-        # A proof that lacked time or memory may succeed now: each run tries it once.
-        return {key: proof for key, proof in known.items() if proof["verdict"] != "NOT PROVEN"}
+        # A proof that lacked time or memory, or a sound device, may succeed now: each run tries it once.
+        return {
+            key: proof
+            for key, proof in known.items()
+            if proof["verdict"] != "NOT PROVEN" and _arithmetic_fault(proof) is None
+        }
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 import psutil
 import torch
@@ -61,6 +62,10 @@ class CpuDevice:
     def host_block(self, rows: int, columns: int) -> torch.Tensor:
         """Make a plain tensor: host and device are one."""
         return torch.full((rows, columns), float("nan"), dtype=torch.float64)
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Do nothing: there is no caching allocator."""
+        return nullcontext()
 
     def outside_allocator_bytes(self) -> None:
         """Give null: there is no caching allocator."""

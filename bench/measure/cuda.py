@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -79,6 +80,22 @@ class CudaDevice:
     def host_block(self, rows: int, columns: int) -> torch.Tensor:
         """Make page-locked memory, the only kind to which a copy from the GPU runs without the host waiting."""
         return torch.full((rows, columns), float("nan"), dtype=torch.float64, pin_memory=True)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take memory from a pool of its own, which goes back to the driver, and cuBLAS's workspace with it.
+
+        A workspace left in the common pool would lie elsewhere than the one that the first update makes.
+        """
+        if torch.cuda.get_allocator_backend() != "native":  # CUDA's own allocator has no such pools
+            yield
+            return
+        pool = torch.cuda.MemPool()
+        with torch.cuda.use_mem_pool(pool, self.torch_device):
+            yield
+        self.synchronise()
+        torch._C._cuda_clearCublasWorkspaces()
+        del pool
 
     def outside_allocator_bytes(self) -> int:
         """Ask the driver what is free; what is neither free nor the allocator's is outside it."""

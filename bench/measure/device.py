@@ -92,6 +92,8 @@ class Witnessed:
     """Times the host waited for a value of the device: a number read into Python, or a copy not left to itself."""
     parts: PeakParts | None = None
     """What `live_peak_bytes` consisted of; null when storages were not followed."""
+    attention_backends: tuple[str, ...] = ()
+    """Kernels of attention that ran: flash, memory_efficient, cudnn, math."""
 
 
 class Witness(Protocol):
@@ -147,6 +149,9 @@ class Device(Protocol):
 
         It takes no memory of the device, so what is kept in it never shows in a peak.
         """
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Give a context whose work leaves no trace in the device's allocator, whatever memory it takes; it waits."""
 
     def outside_allocator_bytes(self) -> int | None:
         """Read how much of the device is in use beside what this process's allocator holds; null if it cannot tell.

@@ -15,6 +15,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from bench.measure.attention import AttentionSeen
 from bench.measure.device import Residents, Witnessed
 from bench.measure.storages import LiveStorages, Use
 
@@ -47,17 +48,20 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._kept_on_host = {id(tensor): tensor for tensor in kept_on_host}
         self._device_type = device_type
         self._hooks = saved_tensors_hooks(self._note_saved, _unchanged)
+        self._attention = AttentionSeen()
         self.host_reads = 0
         self.storages = LiveStorages(device_type)
 
     def __enter__(self) -> DispatchWitness:
         self._see_residents()
         super().__enter__()  # type: ignore[no-untyped-call]
+        self._attention.__enter__()  # type: ignore[no-untyped-call]
         self._hooks.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._hooks.__exit__(*error)
+        self._attention.__exit__(*error)  # type: ignore[no-untyped-call]
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._see_residents()
 
@@ -69,6 +73,7 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         self.host_reads += self._is_host_read(func, args, kwargs or {})
+        self._attention.see(func)
         result = func(*args, **(kwargs or {}))
         use = self._use_of_result(func, args)
         for leaf in tree_leaves(result):
@@ -112,7 +117,7 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def result(self) -> Witnessed:
         """Give what was witnessed so far."""
-        return Witnessed(self.storages.peak_bytes, self.host_reads, self.storages.parts())
+        return Witnessed(self.storages.peak_bytes, self.host_reads, self.storages.parts(), self._attention.names)
 
 
 def _unchanged(tensor: torch.Tensor) -> torch.Tensor:

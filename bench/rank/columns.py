@@ -14,8 +14,9 @@ import torch
 from torch import nn
 
 import bench as package
+from bench.check.exchange.lines import ARITHMETIC
 from bench.loop import batch_coupled_layers, parameters_checksum, random_layers
-from bench.loop.switches import read_switches
+from bench.loop.switches import autocast_dtype_in_force, read_switches
 from bench.measure.host import cpu_model, usable_cores
 from bench.measure.profiler import Part, UpdateSample
 from bench.measure.versions import cudnn_version, nccl_version
@@ -43,9 +44,9 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "corpus_sequences": bench.source.num_sequences,
         "flags": doubts(bench.model),
         "vocab_size": PRESETS[bench.trial.config.model.preset].vocab_size,
-        **read_switches(),
-        "autocast_dtype": _dtype_name(bench.loop.precision.autocast_dtype),
-        "grad_scaler": bench.loop.precision.scaler is not None,
+        **bench.switches,
+        "autocast_dtype": _dtype_name(autocast_dtype_in_force(bench.loop.precision)),
+        "grad_scaler": bench.loop.precision.scaler is not None and bench.loop.precision.scaler.is_enabled(),
         "time_method": bench.device.time_method,
         "threads_per_rank": torch.get_num_threads(),
         "hostname": socket.gethostname(),
@@ -195,6 +196,10 @@ def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, floa
     slots = sum(counts.token_slots for counts in total)
     if fixed_width and slots != sequences * config.seq_len:
         return f"{sequences} sequences took {slots} token slots, not {config.seq_len} each"
+    now = read_switches(bench.device.kind)
+    changed = [f"{name} {was} -> {now[name]}" for name, was in bench.switches.items() if now[name] != was]
+    if changed:
+        return f"{ARITHMETIC} the model changed torch's switches while it was trained: {', '.join(changed)}"
     if diverged:
         return f"the ranks hold different parameters after the last update: {', '.join(diverged[:3])}, ..."
     return None

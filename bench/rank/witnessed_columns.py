@@ -26,6 +26,8 @@ def witnessed_columns(bench: Workbench, witnessed: WitnessedUpdates, columns: Ma
     return {
         "witnessed_updates": len(witnessed.updates),
         "host_reads_per_update": sum(update.host_reads for update in witnessed.updates) / len(witnessed.updates),
+        "attention_backends": sorted({name for update in witnessed.updates for name in update.attention_backends})
+        or None,
         **divide_peak(columns, largest),
         **_sync_columns(bench, witnessed),
         "flags": [flag for flag in columns["flags"] if flag != NOT_WITNESSED],

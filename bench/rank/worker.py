@@ -19,6 +19,7 @@ from bench.launch.heartbeat import Heartbeat
 from bench.launch.trial_file import TrialFile
 from bench.loop import Observer
 from bench.measure.host import usable_cores
+from bench.rank.arithmetic import arithmetic_columns, why_arithmetic_is_wrong
 from bench.rank.columns import facts_before, measured_columns, train_losses, update_rows, why_invalid
 from bench.rank.faults import Faults
 from bench.rank.memory_columns import why_memory_is_wrong
@@ -62,12 +63,13 @@ def run_rank(paths: LaunchPaths, rank: int) -> str:
         trial = TrialFile.read(paths.trial_file)
         device = trial.config.device
         faults = Faults(trial.trial_id, rank, trial.config.micro_batch_size)
-        bench, observed = _measure(trial, paths, rank, heartbeat, faults, document)
-        _finish(paths, rank, document | {"is_witnessed": False})
-        if not _witness(bench, observed, document):
-            return NOT_WITNESSED
-        heartbeat.beat("finish")
-        faults.fill_capacity(document["columns"])
+        measured = _measure(trial, paths, rank, heartbeat, faults, document)
+        if measured is not None:
+            _finish(paths, rank, document | {"is_witnessed": False})
+            if not _witness(*measured, document):
+                return NOT_WITNESSED
+            heartbeat.beat("finish")
+            faults.fill_capacity(document["columns"])
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # user code may raise SystemExit, and that is a failed trial too
@@ -88,8 +90,11 @@ def _finish(paths: LaunchPaths, rank: int, document: dict[str, Any]) -> None:
 
 def _measure(
     trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbeat, faults: Faults, document: dict[str, Any]
-) -> tuple[Workbench, Observations]:
-    """Run the protocol and fill the document, facts first, so that a failure keeps what was known."""
+) -> tuple[Workbench, Observations] | None:
+    """Run the protocol and fill the document, facts first, so that a failure keeps what was known.
+
+    None where the device computes wrong, before any update.
+    """
     _set_threads(trial)
     heartbeat.beat("build")
     faults.reach("build")
@@ -99,7 +104,11 @@ def _measure(
     heartbeat.beat("build")
     watchers: list[Observer] = [heartbeat, faults] if faults.are_planned else [heartbeat]
     bench = build_workbench(trial, ranks, device, watchers, heartbeat.beat)
-    document["columns"] |= facts_before(bench)
+    document["columns"] |= facts_before(bench) | arithmetic_columns(bench)
+    reason = why_arithmetic_is_wrong(bench, document["columns"])
+    if reason is not None:  # nothing that follows would be worth its time
+        document |= {"outcome": "invalid", "reason": reason, "phase": "build"}
+        return None
     heartbeat.beat("data")
     faults.reach("data")
     observed = run_protocol(bench)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.gpus import why_no_bf16_peak
 from bench.record.bytes_only import is_bytes_only
 from bench.record.columns import COLUMN_BY_NAME, COLUMNS
 from bench.report.launch_rows import Row, distinct_of
@@ -240,6 +241,15 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     return (
         "valid tokens/s: all ranks, timed part, without padding",
         *(["mfu: model FLOP/s / the GPU's dense bf16 peak, in every AMP mode"] if distinct(rows, "mfu") else []),
+        *_why_no_mfu(rows),
         f"peak: most bytes allocated in tensors, worst rank{f' ({methods})' if methods else ''}",
         *(bytes_alone if any(map(is_bytes_only, rows)) else []),
     )
+
+
+def _why_no_mfu(rows: Sequence[Row]) -> list[str]:
+    """Say of each GPU whose speed is known why it has no mfu: its peak in bf16 is that of no unit, or not known."""
+    fast = [row for row in rows if row["outcome"] == "ok" and row.get("valid_tokens_per_s") is not None]
+    without = [row for row in fast if row.get("gpu_name") and row.get("mfu") is None]
+    reasons = {name: why_no_bf16_peak(name) for name in sorted({str(row["gpu_name"]) for row in without})}
+    return [f"mfu: none, since {name} {reason}" for name, reason in reasons.items() if reason is not None]

@@ -37,6 +37,7 @@ FLAG_SENTENCES: dict[str, str] = {
     "amp_skips": "the gradient scaler skipped updates of the timed part, which then cost no optimizer step",
     "alloc_retries": "the allocator had to free cached blocks and retry: the peak reached the memory limit",
     "mem_unstable": "the timed part requested more memory than the memory pass; the larger is reported",
+    "above_peak": "more FLOP/s than the GPU's data sheet allows: the peak, the count of FLOPs or the clock is wrong",
     "ddp_warmup": "the timed part began while the host still waited for DDP's own timing of the first exchanges",
     "law_not_met": "whole updates differ from t_update + A x t_micro by more than 1 %",
     "whole_window_unseen": "windows were shortened, and the time limit left no room to time a whole one beside them",

@@ -8,7 +8,7 @@ import pytest
 
 from bench.draft.target import Target, find_target, known_gpus
 from bench.errors import BenchError, EnvironmentFault
-from bench.standin.gpus import GPUS
+from bench.gpus import TABLE
 from bench.sweep.expand import MachineFacts
 
 Look = Callable[[set[str]], MachineFacts]
@@ -73,5 +73,5 @@ def test_unknown_kind_is_answered_with_those_there_are(kind: str, advice: str) -
 
 
 def test_every_kind_that_is_known_can_be_named() -> None:
-    assert set(known_gpus()) == set(GPUS)
+    assert set(known_gpus()) == {gpu.key for gpu in TABLE}
     assert [kind for kind, has_ampere in known_gpus().items() if not has_ampere] == ["v100-32gb"]

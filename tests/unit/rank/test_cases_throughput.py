@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from bench.loop import AccumulationLoop, GradientSync, Precision, SummedCrossEntropy
+from bench.loop.switches import read_switches
 from bench.measure.cpu import CpuDevice
 from bench.measure.profiler import Profiler
 from bench.rank import feed as feed_module
@@ -206,7 +207,7 @@ def test_a_scale_that_keeps_overflowing_shows_in_counts_and_flag() -> None:
         torch.device("cpu"),
         observer=profiler,
     )
-    bench.profiler, bench.device = profiler, profiler._device
+    bench.profiler, bench.device, bench.switches = profiler, profiler._device, read_switches("cpu")
     row, updates, _ = row_of(bench)
     assert row["outcome"] == "ok"
     assert "amp_skips" in row["flags"]
