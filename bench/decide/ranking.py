@@ -96,7 +96,7 @@ def _standing(verdict: SpeedVerdict) -> Standing:
     """Class a verdict against the choice."""
     if verdict.word == "slower":
         return "slower"
-    if abs(verdict.ratio - 1) <= TIE_RANGE:
+    if abs(verdict.ratio - 1) <= TIE_RANGE and verdict.rounds:
         return "tie"
     return "open" if verdict.ratio_low is not None or verdict.ratio >= 1 - OPEN_RANGE else "slower"
 

@@ -153,13 +153,25 @@ def _caveats(
             f"Measure 3 or more rounds (measure.rounds) before a long run."
         )
     else:
-        needed = [other.verdict.rounds_needed for other in rivals if other.verdict and other.verdict.rounds_needed]
+        beside = [other.verdict for other in rivals if other.verdict and not _is_elsewhere(other, choice)]
+        needed = [verdict.rounds_needed for verdict in beside if verdict.rounds_needed]
         if needed:
             caveats.append(
-                f"{len(needed)} of {len(rivals)} rivals are not settled after {len(choice.speeds)} rounds; "
+                f"{len(needed)} of {len(beside)} rivals are not settled after {len(choice.speeds)} rounds; "
                 f"about {min(needed)} rounds would settle the first, {max(needed)} all of them."
             )
-    unequal = sum(other.configuration.speeds.keys() != choice.speeds.keys() for other in others if other.verdict)
+    judged = [other for other in others if other.verdict]
+    if elsewhere := sum(_is_elsewhere(other, choice) for other in judged):
+        caveats.append(
+            f"{elsewhere} of the others {'is' if elsewhere == 1 else 'are'} in another result, measured at another "
+            f"time: what the machine did in between is in their differences, which have no interval. `bench compare` "
+            f"of two results compares each configuration with itself; --pool makes one set of rounds."
+        )
+    unequal = sum(
+        other.configuration.speeds.keys() != choice.speeds.keys()
+        for other in judged
+        if not _is_elsewhere(other, choice)
+    )
     if unequal:
         caveats.append(
             f"{unequal} of the others were not measured in the same rounds as the choice, so their differences are "
@@ -191,6 +203,10 @@ def _caveats(
             f"{skipped} of its timed updates were skipped by the gradient scaler, so it looks slightly faster."
         )
     return caveats
+
+
+def _is_elsewhere(other: Other, choice: Configuration) -> bool:
+    return bool(other.configuration.row.get("result") != choice.row.get("result"))
 
 
 def _flags(choice: Configuration) -> list[str]:

@@ -16,6 +16,7 @@ from bench.plots.style import FAINT, INK, QUIET
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.points import Row
 from bench.report.problem import problems_of
+from bench.sweep.names import value_words
 from bench.units import counted, format_bytes, format_rate, short_number
 
 _MODES = ("fp32", "tf32", "bf16", "fp16")
@@ -185,11 +186,12 @@ def _draw_panel(axes: Axes, data: HeatMap, panel: str, norm: Normalize, is_first
 def _place(one: Configuration, is_by_cut: bool) -> tuple[str, str, str]:
     """Give panel, row and column."""
     micro, steps, mode = one.row["micro_batch_size"], _steps(one), str(one.row.get("amp_mode"))
+    result = value_words(one.row, [name for name in one.extra_axes if name == "result"])
     if not is_by_cut:
-        return mode, str(steps), str(micro)
+        return ", ".join([mode, *result]), str(steps), str(micro)
     ranks = one.row.get("world_size") or 1
     suffix = f", {counted(ranks, 'rank')}" if "world_size" in one.extra_axes else ""
-    return "", mode + suffix, str(micro)
+    return "".join(result), mode + suffix, str(micro)
 
 
 def _cell(place: tuple[str, str, str], group: Sequence[Configuration]) -> Cell:
@@ -202,7 +204,7 @@ def _cell(place: tuple[str, str, str], group: Sequence[Configuration]) -> Cell:
 
 
 def _words(cell: Cell, data: HeatMap) -> str:
-    place = f"{cell.row}," if data.is_by_cut else cell.panel
+    place = ", ".join(filter(None, (cell.row, cell.panel))) + "," if data.is_by_cut else cell.panel
     return f"{place} {cell.column}\u00a0\u00d7\u00a0{cell.steps}"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import BenchError
-from bench.record.columns import COLUMN_BY_NAME
+from bench.report.named_results import SHOWN_BY_NAME
 from bench.units import listed
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -48,7 +48,7 @@ class Condition:
         compare = _COMPARE[self.op]
         if self.value is None:
             return [compare(value is None, True) for value in values]
-        if COLUMN_BY_NAME[self.column].kind.startswith("list<"):
+        if SHOWN_BY_NAME[self.column].kind.startswith("list<"):
             return [value is not None and compare(self.value in value, True) for value in values]
         return [value is not None and compare(value, self.value) for value in values]
 
@@ -64,7 +64,7 @@ def parse_condition(text: str, option: str = "--where") -> Condition:
         raise BenchError(f"{option} {text!r}: expected COLUMN OP VALUE, OP one of {' '.join(_COMPARE)}.{_meant(text)}")
     column, op = match["column"], match["op"]
     require_columns([column], f"{option} {text!r}: ")
-    kind = COLUMN_BY_NAME[column].kind
+    kind = SHOWN_BY_NAME[column].kind
     value = _parse_value(match["value"], kind, f"{option} {text!r}")
     ordered = kind in ("int64", "float64") or column == "started_utc"
     if op not in ("==", "!=") and (value is None or not ordered):
@@ -77,7 +77,7 @@ def require_columns(names: Iterable[str], where: str = "") -> None:
     """Refuse names that are no column of the results, each with the nearest that is; `where` begins the message."""
     faults = []
     for name in names:
-        if name not in COLUMN_BY_NAME:
+        if name not in SHOWN_BY_NAME:
             hint = " or ".join(_nearest(name))
             hint = f"Did you mean {hint}?" if hint else "docs/columns.md lists them all."
             faults.append(f"{where}{name!r} is not a column of the results. {hint}")
@@ -109,8 +109,8 @@ def _few_values(values: Iterable[Any]) -> str:
 
 def _nearest(name: str) -> list[str]:
     """List at most three columns that begin like the name, else the one spelt most like it."""
-    longer = [column for column in COLUMN_BY_NAME if column.startswith(name)] if len(name) > 2 else []
-    return longer[:3] or difflib.get_close_matches(name, COLUMN_BY_NAME, n=1, cutoff=0.6)
+    longer = [column for column in SHOWN_BY_NAME if column.startswith(name)] if len(name) > 2 else []
+    return longer[:3] or difflib.get_close_matches(name, SHOWN_BY_NAME, n=1, cutoff=0.6)
 
 
 def _meant(text: str) -> str:
@@ -120,7 +120,7 @@ def _meant(text: str) -> str:
         return ""
     name, op, value = match.groups()
     op = {"=": "==", "is": "==", "=>": ">=", "=<": "<="}.get(op, "!=")
-    columns = [name] if name in COLUMN_BY_NAME else _nearest(name)
+    columns = [name] if name in SHOWN_BY_NAME else _nearest(name)
     return f" Did you mean {' or '.join(repr(f'{column} {op} {value}') for column in columns)}?" if columns else ""
 
 
