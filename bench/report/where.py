@@ -23,6 +23,10 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
 }
 _PATTERN = re.compile(r"\s*(?P<column>\w+)\s*(?P<op>==|!=|<=|>=|<|>)\s*(?P<value>(?![=<>!]).*?)\s*", re.DOTALL)
+_JOINED = re.compile(
+    r"\s*(?:\b(?P<word>and|or)\b|(?P<sign>&&?|\|\|?|,))\s*(?=\w+\s*(?:==|!=|<=|>=|<|>|=))", re.IGNORECASE
+)
+"""What stands between two conditions in one text, as in other tools."""
 
 _MOST_VALUES = 10
 """Values of a column that are listed where nothing meets a condition."""
@@ -60,6 +64,10 @@ def parse_condition(text: str, option: str = "--where") -> Condition:
         BenchError: The text has another form, the column does not exist, or the value does not fit it.
     """
     match = _PATTERN.fullmatch(text)
+    # In one pair of quotes, whatever looks like a further condition is a part of the value.
+    is_one = match is not None and _is_quoted(match["value"]) and match["value"][0] not in match["value"][1:-1]
+    if match is not None and not is_one and (joint := _JOINED.search(match["value"])):
+        raise BenchError(_several(text, text[: match.start("value")], match["value"], joint, option))
     if match is None or not match["value"]:
         raise BenchError(f"{option} {text!r}: expected COLUMN OP VALUE, OP one of {' '.join(_COMPARE)}.{_meant(text)}")
     column, op = match["column"], match["op"]
@@ -71,6 +79,19 @@ def parse_condition(text: str, option: str = "--where") -> Condition:
         what = "null" if value is None else f"{column}, which is not a number"
         raise BenchError(f"{option} {text!r}: {op} does not apply to {what}. Use == or !=.")
     return Condition(column, op, value)
+
+
+def _several(text: str, start: str, value: str, joint: re.Match[str], option: str) -> str:
+    """Say that a text holds several conditions, and how each is given."""
+    if (joint["word"] or joint["sign"]).lower() in ("or", "|", "||"):
+        return f"{option} {text!r}: there is no `or`, as a row must match every {option}. Ask once for each."
+    rest = _JOINED.split(value)[:: _JOINED.groups + 1]
+    each = " ".join(f"{option} {shlex.quote(one.strip())}" for one in (start + rest[0], *rest[1:]))
+    return f"{option} {text!r} holds {len(rest)} conditions. Give each an option of its own; all must hold:\n  {each}"
+
+
+def _is_quoted(value: str) -> bool:
+    return len(value) >= 2 and value[0] == value[-1] and value[0] in "'\""
 
 
 def require_columns(names: Iterable[str], where: str = "") -> None:
@@ -127,7 +148,7 @@ def _meant(text: str) -> str:
 def _parse_value(text: str, kind: str, whole: str) -> Any:
     if text == "null":
         return None
-    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+    if _is_quoted(text):
         text = text[1:-1]
     kind = kind.removeprefix("list<").removesuffix(">")
     if kind == "string":
