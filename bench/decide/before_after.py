@@ -192,7 +192,7 @@ def _fault(one: Configuration) -> str | None:
 
 def _warnings(names: Sequence[str], one: Configuration, other: Configuration, forced: Sequence[str]) -> Iterable[str]:
     yield from (f"FORCED: {reason}" for reason in forced)
-    each = [own_warnings(side) for side in (one, other)]
+    each = [own_warnings(side, with_flags=False) for side in (one, other)]
     for warning in each[0]:
         yield warning if warning in each[1] else f"in {names[0]}: {warning}"
     yield from (f"in {names[1]}: {warning}" for warning in each[1] if warning not in each[0])

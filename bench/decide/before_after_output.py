@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.decide.before_after import BeforeAfter
-from bench.decide.compare import Compared
+from bench.decide.compare import Compared, flags_of
 from bench.decide.compare_output import (
     COMPARE_COLUMNS,
     change_words,
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 BEFORE_AFTER_COLUMNS = (
     *COMPARE_COLUMNS,
-    *("baseline_result", "baseline_rounds", "baseline_valid_tokens_per_s", "baseline_peak_allocated_bytes"),
+    *("baseline_result", "baseline_rounds", "baseline_valid_tokens_per_s"),
+    *("baseline_valid_tokens_per_s_geometric_mean", "baseline_peak_allocated_bytes"),
 )
 """Fields of a row for programs; docs/deciding.md explains them."""
 _NOTHING = "nothing that is recorded (machine, versions, environment variables, settings)"
@@ -114,10 +115,10 @@ def _when(comparison: BeforeAfter) -> str:
         return f"When {before.name} and {after.name} were measured is not recorded."
     first, last, later_first, later_last = [time for time in times if time is not None]
     if later_first > last:
-        return f"{after.name} was measured {format_seconds(later_first - last)} after {before.name}."
+        return f"{after.name} was measured {format_seconds(later_first - last)} later than {before.name}."
     if first > later_last:
         gap = format_seconds(first - later_last)
-        return f"{after.name} was measured {gap} BEFORE {before.name}: the first one named is the baseline."
+        return f"{after.name} was measured {gap} EARLIER than {before.name}: the first one named is the baseline."
     return f"{after.name} was measured while {before.name} was."
 
 
@@ -167,8 +168,19 @@ def _notes(comparison: BeforeAfter, paths: Sequence[Path]) -> Iterator[str]:
     for warning, names in by_warning.items():
         everywhere = len(names) == len(verdicts) > 1
         yield f"{'all configurations' if everywhere else listed(names, 4, '; ')}: {warning}"
+    yield from _flag_notes(comparison)
     if any(one.is_refused for one in ones):
         yield "refused: --force compares anyway"
+
+
+def _flag_notes(comparison: BeforeAfter) -> Iterator[str]:
+    """Say of each result what its launches were flagged with, most often first, and in how many configurations."""
+    compared = [_both(one) for one in comparison.candidates if one.verdict is not None]
+    for name, ones in zip((comparison.before.name, comparison.after.name), zip(*compared, strict=True), strict=False):
+        counts = Counter(flag for one in ones for flag in flags_of(one))
+        if counts:
+            flags = ", ".join(f"{flag} ({count})" for flag, count in counts.most_common())
+            yield f"flags in {name}, and in how many of {counted(len(ones), 'configuration')}: {flags}"
 
 
 def _more_rounds(comparison: BeforeAfter, paths: Sequence[Path]) -> Iterator[str]:
@@ -210,12 +222,20 @@ def _rows(comparison: BeforeAfter) -> Iterator[dict[str, Any]]:
     before, after = comparison.before.name, comparison.after.name
     for one in comparison.candidates:
         base = one.baseline
-        yield row_of(one) | {
+        row = row_of(one)
+        flags = [
+            f"flags in {name}: {', '.join(found)}"
+            for name, side in zip((before, after), _both(one), strict=True)
+            if (found := flags_of(side))
+        ]
+        yield row | {
+            "notes": [*row["notes"], *flags],
             "result": after,
             "baseline_result": before,
             "baseline_rounds": len(base.speeds),
             "rounds": len(one.candidate.speeds),
             "baseline_valid_tokens_per_s": base.speed,
+            "baseline_valid_tokens_per_s_geometric_mean": base.geometric_speed,
             "baseline_peak_allocated_bytes": base.peak_bytes,
         }
     for role, name, ones in (

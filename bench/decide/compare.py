@@ -199,13 +199,17 @@ def _nothing_left(base: Configuration, others: Sequence[Configuration], unlike: 
     return "\n".join(lines)
 
 
-def own_warnings(one: Configuration) -> list[str]:
+def flags_of(one: Configuration) -> list[str]:
+    """List what the launches of a configuration were flagged with."""
+    return sorted({str(flag) for launch in one.launches for flag in launch.get("flags") or []})
+
+
+def own_warnings(one: Configuration, with_flags: bool = True) -> list[str]:
     """Say what must be known of one configuration, whatever it is compared with."""
     warnings = [one.fault] if one.fault and one.speeds else []
     if has_failed_proof(one):
         warnings.append("proof FAIL: its update is not the global batch's, so its speed is that of different work")
-    flags = sorted({flag for launch in one.launches for flag in launch.get("flags") or []})
-    if flags:
+    if with_flags and (flags := flags_of(one)):
         warnings.append("flags: " + ", ".join(flags))
     if one.is_extrapolated:
         warnings.append("speed extrapolated from shortened windows, not measured over whole updates")

@@ -26,7 +26,7 @@ COMPARE_COLUMNS = (
     *("role", "name", "trial_id", *_SETTINGS),
     *("verdict", "valid_tokens_per_s_ratio", "valid_tokens_per_s_ratio_low", "valid_tokens_per_s_ratio_high"),
     *("p_value", "sign_flip_p", "rounds", "rounds_needed", "detectable_change", *_ROUNDS_FOR.values()),
-    *("valid_tokens_per_s", "peak_allocated_bytes", "peak_change_bytes"),
+    *("valid_tokens_per_s", "valid_tokens_per_s_geometric_mean", "peak_allocated_bytes", "peak_change_bytes"),
     *("peak_ratio", "loss", "loss_updates", "loss_largest_relative_difference", "reason", "notes"),
 )
 """Fields of a row for programs; docs/deciding.md explains them."""
@@ -200,6 +200,7 @@ def _base_row(comparison: Comparison) -> dict[str, Any]:
         **{name: base.row.get(name) for name in _SETTINGS},
         "rounds": len(base.speeds),
         "valid_tokens_per_s": base.speed,
+        "valid_tokens_per_s_geometric_mean": base.geometric_speed,
         "peak_allocated_bytes": base.peak_bytes,
         "reason": None if base.speeds else f"does not fit ({base.fault})",
         "notes": list(comparison.warnings),
@@ -215,6 +216,7 @@ def row_of(one: Compared) -> dict[str, Any]:
         "trial_id": one.candidate.row["trial_id"],
         **{name: one.candidate.row.get(name) for name in _SETTINGS},
         "valid_tokens_per_s": one.candidate.speed,
+        "valid_tokens_per_s_geometric_mean": one.candidate.geometric_speed,
         "peak_allocated_bytes": one.candidate.peak_bytes,
         "peak_change_bytes": one.peak_change_bytes,
         "reason": one.reason,

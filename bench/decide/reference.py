@@ -313,7 +313,7 @@ def _overall(
     if min(rounds) >= 2:
         interval = unpaired_interval(its, mine)
         return (interval.ratio, interval.ratio_low, interval.ratio_high), rounds
-    logs = [math.log((one.speed or 1.0) / (other.speed or 1.0)) for one, other in pairs]
+    logs = [math.log((one.geometric_speed or 1.0) / (other.geometric_speed or 1.0)) for one, other in pairs]
     return (math.exp(sum(logs) / len(logs)), None, None), rounds
 
 

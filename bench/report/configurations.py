@@ -50,7 +50,16 @@ class Configuration:
 
     @functools.cached_property
     def speed(self) -> float | None:
-        """Geometric mean of the speeds over rounds [tokens/s, all ranks]; null without any."""
+        """Tokens / seconds over all rounds, their harmonic mean, each round an equal share of the tokens [tokens/s].
+
+        Of all ranks; null without any. It is what a long run gets; ratios are made of `geometric_speed`.
+        """
+        speeds = self.speeds.values()
+        return len(speeds) / sum(1 / speed for speed in speeds) if speeds else None
+
+    @functools.cached_property
+    def geometric_speed(self) -> float | None:
+        """Geometric mean of the speeds over rounds, whose ratios are the means of ratios [tokens/s]; null without."""
         logs = list(map(math.log, self.speeds.values()))
         return math.exp(sum(logs) / len(logs)) if logs else None
 

@@ -29,7 +29,7 @@ class Point:
     memory_bytes: float
     """Largest peak_allocated_bytes of its rounds, worst rank [bytes]."""
     speed: float
-    """Geometric mean of the valid_tokens_per_s of its rounds, all ranks, as in all other places."""
+    """Tokens / seconds over its rounds, the harmonic mean of their valid_tokens_per_s, all ranks, as everywhere."""
     slowest: float
     """Smallest valid_tokens_per_s of its rounds."""
     fastest: float
@@ -104,7 +104,7 @@ def _point(launches: Sequence[Row], extra: Sequence[str], label: str, problem: i
     words += value_words(row, extra)
     return Point(
         memory_bytes=float(max(row["peak_allocated_bytes"] for row in launches)),
-        speed=statistics.geometric_mean(speeds),
+        speed=statistics.harmonic_mean(speeds),
         slowest=min(speeds),
         fastest=max(speeds),
         amp_mode=_word(row.get("amp_mode")),

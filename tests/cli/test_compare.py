@@ -134,7 +134,7 @@ def test_two_results_are_before_and_after(pair):
     assert (result.exit_code, result.stderr) == (0, "")
     title, facts, *lines = result.stdout.splitlines()
     assert title == "after against before: 1 slower, 1 without a ratio, 1 only in before"
-    assert facts.startswith("after was measured 2.00 h after before. Changed between them: nothing")
+    assert facts.startswith("after was measured 2.00 h later than before. Changed between them: nothing")
     rows = {line.split("  ")[0]: line for line in lines}
     assert "slower" in rows["fp32 8 x 8"]
     assert "in after: failed: RuntimeError: no" in rows["fp32 16 x 4"]

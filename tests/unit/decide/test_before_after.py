@@ -150,7 +150,7 @@ def test_what_changed_between_the_two_is_told_in_one_line(case):
     rows = [row | common | (changes if row["source"] else {}) for row in results(THREE, THREE)]
     comparison = held(rows, force=True)
     _, facts, *_ = text(comparison, width=300).splitlines()
-    assert facts.startswith("new was measured 2.50 h after old. Changed between them: ")
+    assert facts.startswith("new was measured 2.50 h later than old. Changed between them: ")
     assert facts.endswith(said)
 
 
@@ -166,7 +166,7 @@ def test_a_change_of_some_configurations_says_of_how_many():
 def test_results_in_the_wrong_order_are_said_to_be():
     """The first is the baseline, whenever it was measured."""
     rows = results(THREE, THREE, {"started_utc": "2026-11-29T10:00:00Z"})
-    assert "new was measured 2.00 h BEFORE old" in text(held(rows))
+    assert "new was measured 2.00 h EARLIER than old" in text(held(rows))
 
 
 @pytest.mark.parametrize("changes", [{"torch_version": "2.14.0"}, {"measurement_version": 2}, {"cpu_count": 4}])
@@ -227,3 +227,15 @@ def test_rows_for_programs_hold_both_sides():
         ("baseline only", "old"),
         ("candidate only", "new"),
     ]
+
+
+def test_flags_are_counted_for_each_result():
+    """In one line each for people, beside each configuration for programs."""
+    rows = results(THREE, THREE)
+    for row in rows[:4]:
+        row["flags"] = ["spiky", "drift"][: 1 + row["round"]]
+    comparison = held(rows)
+    assert "flags in old, and in how many of 3 configurations: spiky (2), drift (1)" in text(comparison, width=200)
+    assert "flags in new" not in text(comparison)
+    first, *_ = json.loads(render_before_after(comparison, [], "json"))["rows"]
+    assert first["notes"][-1] == "flags in old: drift, spiky"
