@@ -119,7 +119,7 @@ def _when(comparison: BeforeAfter) -> str:
     if first > later_last:
         gap = format_seconds(first - later_last)
         return f"{after.name} was measured {gap} EARLIER than {before.name}: the first one named is the baseline."
-    return f"{after.name} was measured while {before.name} was."
+    return f"Launches of {before.name} and {after.name} took turns."
 
 
 def _time(text: str | None) -> float | None:
@@ -151,9 +151,9 @@ def _notes(comparison: BeforeAfter, paths: Sequence[Path]) -> Iterator[str]:
         )
     if any(verdict.interval for verdict in verdicts):
         yield (
-            f"interval: rounds of two results are no pairs, so the spread of both counts in full. It says that {after} "
-            f"measured otherwise, not why: what the machine did in between counts as well. Where that matters, measure "
-            f"both again in turns"
+            "interval: rounds of two results are no pairs, so the spread of both counts in full. It does not say why "
+            "they differ: whatever else the machine did in between counts as well. Where that matters, measure both "
+            "again in turns"
         )
     if any(verdict.word == "unclear" and verdict.interval for verdict in verdicts):
         yield "to settle: rounds of each result after which an unclear verdict should be clear"

@@ -9,6 +9,7 @@ from bench.decide.compare import Compared, Comparison
 from bench.decide.loss_curves import CurveVerdict
 from bench.decide.pair_statistics import HALF_WIDTHS, LEAST_SIGN_FLIP_ROUNDS, PairStatistics
 from bench.decide.verdicts import SpeedVerdict
+from bench.report.named_results import RESULT
 from bench.report.table import WIDEST, Format, render_rows, render_text
 from bench.report.text_table import TextColumn, TextTable
 from bench.sweep.names import clean
@@ -17,7 +18,7 @@ from bench.units import between, counted, format_bytes, format_count, format_rat
 _SETTINGS = (
     *("model", "amp_mode", "world_size", "micro_batch_size", "accumulation_steps", "global_batch_size", "seq_len"),
     *("rows", "optimizer", "activation_checkpointing", "gradient_sync", "window_mode", "hostname", "gpu_name"),
-    *("torch_version", "result"),
+    "torch_version",
 )
 _ROUNDS_FOR = {width: f"rounds_for_{100 * width:g}_percent".replace(".", "_") for width in HALF_WIDTHS}
 _SHOWN_WIDTH = 0.01
@@ -26,8 +27,9 @@ COMPARE_COLUMNS = (
     *("role", "name", "trial_id", *_SETTINGS),
     *("verdict", "valid_tokens_per_s_ratio", "valid_tokens_per_s_ratio_low", "valid_tokens_per_s_ratio_high"),
     *("p_value", "sign_flip_p", "rounds", "rounds_needed", "detectable_change", *_ROUNDS_FOR.values()),
-    *("valid_tokens_per_s", "valid_tokens_per_s_geometric_mean", "peak_allocated_bytes", "peak_change_bytes"),
+    *("valid_tokens_per_s", "peak_allocated_bytes", "peak_change_bytes"),
     *("peak_ratio", "loss", "loss_updates", "loss_largest_relative_difference", "reason", "notes"),
+    *("result", "valid_tokens_per_s_geometric_mean"),
 )
 """Fields of a row for programs; docs/deciding.md explains them."""
 
@@ -197,7 +199,7 @@ def _base_row(comparison: Comparison) -> dict[str, Any]:
         "role": "baseline",
         "name": base.name,
         "trial_id": base.row["trial_id"],
-        **{name: base.row.get(name) for name in _SETTINGS},
+        **{name: base.row.get(name) for name in (*_SETTINGS, RESULT.name)},
         "rounds": len(base.speeds),
         "valid_tokens_per_s": base.speed,
         "valid_tokens_per_s_geometric_mean": base.geometric_speed,
@@ -214,7 +216,7 @@ def row_of(one: Compared) -> dict[str, Any]:
         "role": "candidate",
         "name": one.candidate.name,
         "trial_id": one.candidate.row["trial_id"],
-        **{name: one.candidate.row.get(name) for name in _SETTINGS},
+        **{name: one.candidate.row.get(name) for name in (*_SETTINGS, RESULT.name)},
         "valid_tokens_per_s": one.candidate.speed,
         "valid_tokens_per_s_geometric_mean": one.candidate.geometric_speed,
         "peak_allocated_bytes": one.candidate.peak_bytes,

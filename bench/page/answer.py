@@ -9,7 +9,7 @@ from bench.decide.recommend_output import amount_interval_words, speed_interval_
 from bench.page.document import safe
 from bench.report.points import Row, facts_of
 from bench.report.text_table import distinct
-from bench.sweep.names import clean
+from bench.sweep.names import clean, value_words
 from bench.units import counted, format_bytes, format_rate, hours_text, listed, tokens_text
 
 
@@ -48,6 +48,7 @@ def answer(result: Recommendation | None, no_answer: str, by_problem: Sequence[s
         f"Run {row.get('amp_mode')} with micro-batch {row.get('micro_batch_size')} \u00d7 "
         f"{counted(row.get('accumulation_steps'), 'accumulation step')} on {counted(row.get('world_size'), 'rank')}"
     )
+    name = ", ".join([name, *value_words(row, [axis for axis in choice.extra_axes if axis != "world_size"])])
     boxes = [
         (format_rate(projection.valid_tokens_per_s, "valid tokens"), f"all ranks; {sure}"),
         (format_bytes(choice.peak_bytes), "peak allocated in tensors, worst rank"),

@@ -16,6 +16,7 @@ from bench.errors import BenchError
 from bench.record.column_types import Column
 from bench.record.columns import COLUMN_BY_NAME
 from bench.record.store import RESULTS_NAME
+from bench.report.launch_rows import Row
 from bench.units import counted, listed
 
 RESULT = Column(
@@ -83,6 +84,17 @@ def _texts(value: str, count: int) -> pa.Array:
     ends = np.arange(count + 1, dtype=np.int32) * len(letters)
     return pa.Array.from_buffers(
         pa.string(), count, [None, pa.py_buffer(ends.astype(np.int32).tobytes()), pa.py_buffer(letters * count)]
+    )
+
+
+def note_on_results(rows: Sequence[Row]) -> str | None:
+    """Say of a figure that holds several results what lies between them; None for one."""
+    names = list(dict.fromkeys(row["result"] for row in rows if row.get("result") is not None))
+    if len(names) < 2:
+        return None
+    return (
+        f"{len(names)} results in one figure, {listed(names, _MOST_POOLED)}: measured at different times, so what the "
+        f"machine did in between is in their differences. bench compare tells which are real."
     )
 
 

@@ -40,7 +40,8 @@ def test_results_side_by_side_have_names_of_their_own(tmp_path):
     both = store(tmp_path / "r", ROWS), store(tmp_path / "later", later)
     assert run(*both, "--out", tmp_path / "both.html").exit_code == 0
     page = (tmp_path / "both.html").read_text()
-    for words in (", in later", ", in r", ", 3 rounds<"):
+    assert "on 1 rank, in later</h1>" in page
+    for words in (", in r", ", 3 rounds<"):
         assert words in page
     assert run(*both, "--pool", "--out", tmp_path / "pool.html").exit_code == 0
     assert ", in later" not in (tmp_path / "pool.html").read_text()

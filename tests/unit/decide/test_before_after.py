@@ -163,6 +163,14 @@ def test_a_change_of_some_configurations_says_of_how_many():
     assert change.words == "A unset -> 1 (in 1 of 3 configurations)"
 
 
+def test_results_that_were_measured_in_turns_are_said_to_be():
+    """The fairest there is."""
+    rows = results(THREE, THREE, {})
+    for row in rows:
+        row["started_utc"] = f"2026-11-29T1{2 * row['round'] + row['source']}:00:00Z"
+    assert "Launches of old and new took turns." in text(held(rows))
+
+
 def test_results_in_the_wrong_order_are_said_to_be():
     """The first is the baseline, whenever it was measured."""
     rows = results(THREE, THREE, {"started_utc": "2026-11-29T10:00:00Z"})
