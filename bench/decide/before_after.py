@@ -19,7 +19,7 @@ from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.launch_rows import Row, column_of, rows_at
 from bench.report.machines import differences, machine_differences, why_not_comparable
-from bench.report.named_results import RESULT, SOURCE
+from bench.report.named_results import FOLDER, SOURCE
 from bench.report.points import extra_axes
 from bench.report.what_changed import Change, changes_between, never_equal
 from bench.units import format_rate, listed
@@ -133,7 +133,7 @@ def _side(name: str, rows: Sequence[Row]) -> Side:
 
 def _renamed(ones: Sequence[Configuration], sides: Iterable[Sequence[Row]]) -> list[Configuration]:
     """Name configurations of either side by what varies within one: what varies between them is told of all."""
-    varying = dict.fromkeys(name for side in sides for name in extra_axes(side) if name != RESULT.name)
+    varying = dict.fromkeys(name for side in sides for name in extra_axes(side) if name != FOLDER.name)
     return [replace(one, extra_axes=tuple(varying)) for one in ones]
 
 

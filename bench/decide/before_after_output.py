@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 BEFORE_AFTER_COLUMNS = (
     *COMPARE_COLUMNS,
-    *("baseline_result", "baseline_rounds", "baseline_valid_tokens_per_s"),
+    *("baseline_folder", "baseline_rounds", "baseline_valid_tokens_per_s"),
     *("baseline_valid_tokens_per_s_geometric_mean", "baseline_peak_allocated_bytes"),
 )
 """Fields of a row for programs; docs/deciding.md explains them."""
@@ -230,8 +230,8 @@ def _rows(comparison: BeforeAfter) -> Iterator[dict[str, Any]]:
         ]
         yield row | {
             "notes": [*row["notes"], *flags],
-            "result": after,
-            "baseline_result": before,
+            "folder": after,
+            "baseline_folder": before,
             "baseline_rounds": len(base.speeds),
             "rounds": len(one.candidate.speeds),
             "baseline_valid_tokens_per_s": base.speed,
@@ -244,4 +244,4 @@ def _rows(comparison: BeforeAfter) -> Iterator[dict[str, Any]]:
     ):
         for alone in ones:
             row = row_of(Compared(alone, alone, _alone(alone, name), False, None, None, None, None, ()))
-            yield row | {"role": role, "result": name, "rounds": len(alone.speeds)}
+            yield row | {"role": role, "folder": name, "rounds": len(alone.speeds)}

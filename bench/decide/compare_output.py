@@ -9,7 +9,7 @@ from bench.decide.compare import Compared, Comparison
 from bench.decide.loss_curves import CurveVerdict
 from bench.decide.pair_statistics import HALF_WIDTHS, LEAST_SIGN_FLIP_ROUNDS, PairStatistics
 from bench.decide.verdicts import SpeedVerdict
-from bench.report.named_results import RESULT
+from bench.report.named_results import FOLDER
 from bench.report.table import WIDEST, Format, render_rows, render_text
 from bench.report.text_table import TextColumn, TextTable
 from bench.sweep.names import clean
@@ -29,7 +29,7 @@ COMPARE_COLUMNS = (
     *("p_value", "sign_flip_p", "rounds", "rounds_needed", "detectable_change", *_ROUNDS_FOR.values()),
     *("valid_tokens_per_s", "peak_allocated_bytes", "peak_change_bytes"),
     *("peak_ratio", "loss", "loss_updates", "loss_largest_relative_difference", "reason", "notes"),
-    *("result", "valid_tokens_per_s_geometric_mean"),
+    *("folder", "valid_tokens_per_s_geometric_mean"),
 )
 """Fields of a row for programs; docs/deciding.md explains them."""
 
@@ -199,7 +199,7 @@ def _base_row(comparison: Comparison) -> dict[str, Any]:
         "role": "baseline",
         "name": base.name,
         "trial_id": base.row["trial_id"],
-        **{name: base.row.get(name) for name in (*_SETTINGS, RESULT.name)},
+        **{name: base.row.get(name) for name in (*_SETTINGS, FOLDER.name)},
         "rounds": len(base.speeds),
         "valid_tokens_per_s": base.speed,
         "valid_tokens_per_s_geometric_mean": base.geometric_speed,
@@ -216,7 +216,7 @@ def row_of(one: Compared) -> dict[str, Any]:
         "role": "candidate",
         "name": one.candidate.name,
         "trial_id": one.candidate.row["trial_id"],
-        **{name: one.candidate.row.get(name) for name in (*_SETTINGS, RESULT.name)},
+        **{name: one.candidate.row.get(name) for name in (*_SETTINGS, FOLDER.name)},
         "valid_tokens_per_s": one.candidate.speed,
         "valid_tokens_per_s_geometric_mean": one.candidate.geometric_speed,
         "peak_allocated_bytes": one.candidate.peak_bytes,

@@ -160,7 +160,7 @@ def mean_update_s(row: Row) -> float | None:
 
 def _group(row: Row) -> tuple[Any, ...]:
     names = [column.name for column in COLUMNS if column.rule == "config" and column.name not in _NOT_OF_THE_GROUP]
-    return (*(row.get(name) for name in (*names, "result", "threads_per_rank")), machine_key(row))
+    return (*(row.get(name) for name in (*names, "folder", "threads_per_rank")), machine_key(row))
 
 
 def _fit(group: Sequence[Row]) -> TwoPointLaw:

@@ -207,7 +207,7 @@ def _caveats(
 
 
 def _is_elsewhere(other: Other, choice: Configuration) -> bool:
-    return bool(other.configuration.row.get("result") != choice.row.get("result"))
+    return bool(other.configuration.row.get("folder") != choice.row.get("folder"))
 
 
 def _skipped(choice: Configuration) -> int:

@@ -208,5 +208,5 @@ def _other(other: Other) -> dict[str, Any]:
 
 
 def _settings(row: Row) -> dict[str, Any]:
-    names = ("result", "trial_id", "model", "amp_mode", "world_size", "micro_batch_size", "accumulation_steps")
+    names = ("folder", "trial_id", "model", "amp_mode", "world_size", "micro_batch_size", "accumulation_steps")
     return {name: row.get(name) for name in (*names, "global_batch_size", "seq_len")}

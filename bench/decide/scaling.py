@@ -141,4 +141,4 @@ def _median_update_s(rows: Sequence[Row]) -> float | None:
 
 def _curve_key(row: Row, without: Sequence[str]) -> tuple[Any, ...]:
     names = [column.name for column in COLUMNS if column.rule == "config" and column.name not in without]
-    return (*(row.get(name) for name in (*names, "result")), machine_key(row))
+    return (*(row.get(name) for name in (*names, "folder")), machine_key(row))

@@ -58,7 +58,7 @@ def chart_points(rows: Sequence[PageRow]) -> list[ChartPoint]:
             memory_bytes=float(one.peak_bytes),
             speed=one.speed,
             problem=problem,
-            result=clean(str(one.row.get("result") or "")),
+            folder=clean(str(one.row.get("folder") or "")),
         )
         for row, problem in zip(rows, problems, strict=True)
         for one in [row.configuration]

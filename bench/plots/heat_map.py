@@ -192,12 +192,12 @@ def _draw_panel(axes: Axes, data: HeatMap, panel: str, norm: Normalize, is_first
 def _place(one: Configuration, is_by_cut: bool) -> tuple[str, str, str]:
     """Give panel, row and column."""
     micro, steps, mode = one.row["micro_batch_size"], _steps(one), str(one.row.get("amp_mode"))
-    result = value_words(one.row, [name for name in one.extra_axes if name == "result"])
+    folder = value_words(one.row, [name for name in one.extra_axes if name == "folder"])
     if not is_by_cut:
-        return ", ".join([mode, *result]), str(steps), str(micro)
+        return ", ".join([mode, *folder]), str(steps), str(micro)
     ranks = one.row.get("world_size") or 1
     suffix = f", {counted(ranks, 'rank')}" if "world_size" in one.extra_axes else ""
-    return "".join(result), mode + suffix, str(micro)
+    return "".join(folder), mode + suffix, str(micro)
 
 
 def _cell(place: tuple[str, str, str], group: Sequence[Configuration]) -> Cell:

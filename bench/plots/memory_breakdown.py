@@ -66,7 +66,7 @@ def breakdowns(rows: Sequence[Row]) -> list[Breakdown]:
         known = [row.get(name) for name in ("parameter_bytes", "gradient_bytes", "optimizer_state_bytes")]
         if row["outcome"] != "ok" or row.get("peak_allocated_bytes") is None or None in known:
             continue
-        trial = (row.get("result"), row["trial_id"])
+        trial = (row.get("folder"), row["trial_id"])
         before = largest.get(trial)
         if before is None or row["peak_allocated_bytes"] > before["peak_allocated_bytes"]:
             largest[trial] = row

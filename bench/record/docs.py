@@ -23,7 +23,7 @@ Two tables lie side by side. `results.parquet` has one row per launch (the last 
 the key (`trial_id`, `round`, `attempt`), and one row per skipped or pruned trial. `updates.parquet` has one row per
 update of those launches.
 
-Commands add one more column to the rows they read, `result`: the name of the results folder or file that a row was read
+Commands add one more column to the rows they read, `folder`: the name of the results folder or file that a row was read
 from, or of all of them with `--pool`. `--where`, `--columns`, CSV and JSON know it like any other.
 
 ```python

@@ -17,7 +17,7 @@ from bench.report.select import group_by_outcome
 
 Block = tuple[Any, ...]
 """One round of one sweep on one host, in one result: launches in it were made side by side."""
-BLOCK = ("result", "source", "sweep", "hostname", "round")
+BLOCK = ("folder", "source", "sweep", "hostname", "round")
 """Columns whose values are a block."""
 Speeds = Mapping[Block, float]
 """valid_tokens_per_s by block [tokens/s, all ranks]."""
@@ -95,7 +95,7 @@ def configurations_of(rows: Sequence[Row]) -> list[Configuration]:
     Launches of one trial id on one kind of machine are one configuration, whichever sweep they come from; on another
     kind of machine, under other software, or in another result that is not pooled with it, they are another one.
     """
-    trials = list(zip(column_of(rows, "result"), column_of(rows, "trial_id"), strict=True))
+    trials = list(zip(column_of(rows, "folder"), column_of(rows, "trial_id"), strict=True))
     outcomes = column_of(rows, "outcome")
     machines = _places(machine_keys(rows))
     known: dict[Any, dict[int, Row]] = {}

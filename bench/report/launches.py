@@ -14,11 +14,11 @@ from bench.report.launch_rows import LaunchRows, Row, column_of, rows_at
 from bench.report.select import select_table
 from bench.report.where import nothing_meets
 
-_SAME_LAUNCH = ("result", "sweep", "trial_id", "round", "attempt", "started_utc", "hostname", "timed_s")
+_SAME_LAUNCH = ("folder", "sweep", "trial_id", "round", "attempt", "started_utc", "hostname", "timed_s")
 
 
 def load_launches(paths: Sequence[Path], where: Sequence[str] = (), pool: bool = False) -> Sequence[Row]:
-    """Load the rows of every path; `source` of a row is the position of its path, from 0, and `result` its name.
+    """Load the rows of every path; `source` of a row is the position of its path, from 0, and `folder` its name.
 
     Args:
         paths: Results folders or parquet files.

@@ -19,18 +19,18 @@ from bench.record.store import RESULTS_NAME
 from bench.report.launch_rows import Row
 from bench.units import counted, listed
 
-RESULT = Column(
-    "result",
+FOLDER = Column(
+    "folder",
     "string",
     None,
     "identity",
     "launch",
-    "Name of the result that the row was read from, as far as it tells the given ones apart; of all of them, pooled.",
+    "Results folder or file that the row was read from, the end of its path that tells it apart; of all, where pooled.",
 )
 """A column that commands add to what they read: no file holds it."""
 SOURCE = "source"
 """Column of the position of the path that a row was read from, from 0; for the commands themselves, never shown."""
-SHOWN_BY_NAME: dict[str, Column] = {**COLUMN_BY_NAME, RESULT.name: RESULT}
+SHOWN_BY_NAME: dict[str, Column] = {**COLUMN_BY_NAME, FOLDER.name: FOLDER}
 """Every column that can be shown and selected by."""
 
 _SAME_LAUNCH = ("sweep", "trial_id", "round", "attempt", "started_utc", "hostname", "timed_s")
@@ -65,7 +65,7 @@ def placed(tables: Sequence[pa.Table], names: Sequence[str], pool: bool) -> pa.T
     label = listed(names, _MOST_POOLED, " + ") if pool else None
     told = [
         table.append_column(SOURCE, _numbers(place, len(table))).append_column(
-            RESULT.name, _texts(label or name, len(table))
+            FOLDER.name, _texts(label or name, len(table))
         )
         for place, (table, name) in enumerate(zip(tables, names, strict=True))
     ]
@@ -89,7 +89,7 @@ def _texts(value: str, count: int) -> pa.Array:
 
 def note_on_results(rows: Sequence[Row]) -> str | None:
     """Say of a figure that holds several results what lies between them; None for one."""
-    names = list(dict.fromkeys(row["result"] for row in rows if row.get("result") is not None))
+    names = list(dict.fromkeys(row["folder"] for row in rows if row.get("folder") is not None))
     if len(names) < 2:
         return None
     return (

@@ -11,7 +11,7 @@ from typing import Any
 from bench.report.cut_apart import cut_apart
 from bench.report.launch_rows import Row as Row
 from bench.report.machines import machine_keys
-from bench.report.named_results import RESULT
+from bench.report.named_results import FOLDER
 from bench.report.problem import numbers_of
 from bench.report.text_table import axis_names, distinct
 from bench.sweep.names import IN_EVERY_NAME, clean, cut, value_words
@@ -54,7 +54,7 @@ def points_of(rows: Sequence[Row]) -> list[Point]:
             and _drawable(row.get("valid_tokens_per_s"))
             and _drawable(row.get("peak_allocated_bytes"))
         ):
-            by_trial.setdefault((row.get("result"), row.get("sweep"), row["trial_id"], machine), []).append(row)
+            by_trial.setdefault((row.get("folder"), row.get("sweep"), row["trial_id"], machine), []).append(row)
     firsts = [launches[0] for launches in by_trial.values()]
     labels = cut_apart([label_of(row, extra) for row in firsts], _LONGEST_LABEL)
     every = zip(by_trial.values(), labels, numbers_of(firsts), strict=True)
@@ -88,9 +88,9 @@ def absent_of(rows: Sequence[Row]) -> dict[str, list[str]]:
 def extra_axes(rows: Sequence[Row]) -> list[str]:
     """Name the columns that a name must tell besides AMP mode, micro-batch and accumulation."""
     # The global batch follows from the cut and the ranks, which are named.
-    unsaid = (*IN_EVERY_NAME, "hostname", "global_batch_size", RESULT.name)
+    unsaid = (*IN_EVERY_NAME, "hostname", "global_batch_size", FOLDER.name)
     names = axis_names(rows)
-    return [name for name in names if name not in unsaid] + [RESULT.name] * (RESULT.name in names)
+    return [name for name in names if name not in unsaid] + [FOLDER.name] * (FOLDER.name in names)
 
 
 def _drawable(value: Any) -> bool:

@@ -26,7 +26,7 @@ def load_results(paths: Sequence[Path], where: Sequence[str] = (), pool: bool = 
     """Load results as a data frame in base units; integers and bools are nullable types, never floats.
 
     Args:
-        paths: Results folders or parquet files; their rows follow each other, and `result` names that of each.
+        paths: Results folders or parquet files; their rows follow each other, and `folder` names that of each.
         where: Conditions `COLUMN OP VALUE`, all of which a row must meet; == != < <= > >=, and null for missing.
         pool: Make one set of rounds of all results, under one name; a launch that is in several counts once.
 
@@ -42,7 +42,7 @@ def load_results(paths: Sequence[Path], where: Sequence[str] = (), pool: bool = 
 def select_table(paths: Sequence[Path], where: Sequence[str] = (), pool: bool = False) -> pa.Table:
     """Load results as an Arrow table of the declared schema; arguments and errors as `load_results`.
 
-    Two columns are added: `source`, the position of the path that a row was read from, and `result`, its name.
+    Two columns are added: `source`, the position of the path that a row was read from, and `folder`, its name.
     """
     conditions = [parse_condition(text) for text in where]
     if not paths:

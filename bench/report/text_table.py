@@ -10,7 +10,7 @@ from typing import Any
 from bench.record.bytes_only import is_bytes_only
 from bench.record.columns import COLUMNS
 from bench.report.launch_rows import Row, distinct_of
-from bench.report.named_results import RESULT, SHOWN_BY_NAME
+from bench.report.named_results import FOLDER, SHOWN_BY_NAME
 from bench.report.select import group_by_outcome
 from bench.sweep.names import NULL_MEANS, clean
 from bench.units import byte_unit, counted
@@ -24,7 +24,7 @@ _SHORT = {
 }
 _NOT_AN_AXIS = ("micro_batch_size", "accumulation_steps", "model_kind", "config_json")
 _AXES = (
-    RESULT.name,
+    FOLDER.name,
     "sweep",
     "hostname",
     "measurement_version",
@@ -146,7 +146,7 @@ def axis_column(rows: Sequence[Row], name: str) -> TextColumn:
     is_number = SHOWN_BY_NAME[name].kind in ("int64", "float64")
     # Numbers that tell rows apart stand left of the reason, which takes the place of results only.
     header = _SHORT.get(name, name.replace("_", " "))
-    keep = 9 if name == RESULT.name else 8 if name in _CAPTION else 5
+    keep = 9 if name == FOLDER.name else 8 if name in _CAPTION else 5
     return TextColumn(header, _right(cells) if is_number else tuple(cells), is_number=False, keep=keep)
 
 

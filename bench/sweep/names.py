@@ -27,7 +27,7 @@ LONGEST_WORD = 30
 """One value in a name is cut beyond this [characters]."""
 
 _PHRASES: dict[str, Callable[[str], str]] = {
-    "result": lambda value: f"in {value}",
+    "folder": lambda value: f"in {value}",
     "param_dtype": lambda value: f"{value} weights",
     "rows": lambda value: f"{value} rows",
     "gradient_sync": lambda value: f"sync {value}",
@@ -57,7 +57,7 @@ def value_words(row: Row, columns: Sequence[str]) -> list[str]:
     Names of results are never cut: long ones tend to differ at their ends.
     """
     words = [(column, value_word(column, row.get(column))) for column in columns]
-    return [word if column == "result" else cut(word, LONGEST_WORD) for column, word in words if word]
+    return [word if column == "folder" else cut(word, LONGEST_WORD) for column, word in words if word]
 
 
 def value_word(column: str, value: Any) -> str:

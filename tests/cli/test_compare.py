@@ -172,7 +172,7 @@ def test_pooled_they_are_one_set_of_rounds(pair):
     result = run(*pair, "--pool", "--format", "json", "--force")
     assert result.exit_code == 0
     base, *_ = json.loads(result.stdout)["rows"]
-    assert (base["role"], base["result"], base["rounds"]) == ("baseline", "before + after", 6)
+    assert (base["role"], base["folder"], base["rounds"]) == ("baseline", "before + after", 6)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,6 @@ def test_results_side_by_side_are_candidates_of_their_own(tmp_path):
     assert "2 of the others are in another result" in " ".join(text.split())
     assert "not measured in the same rounds" not in " ".join(text.split())
     document = json.loads(run(before, after, "--format", "json").stdout)
-    assert (document["choice"]["config"]["result"], document["choice"]["rounds"]) == (first, 3)
+    assert (document["choice"]["config"]["folder"], document["choice"]["rounds"]) == (first, 3)
     pooled = json.loads(run(before, after, "--pool", "--format", "json").stdout)
-    assert (pooled["choice"]["config"]["result"], pooled["choice"]["rounds"]) == ("before + after", 6)
+    assert (pooled["choice"]["config"]["folder"], pooled["choice"]["rounds"]) == ("before + after", 6)

@@ -105,7 +105,7 @@ def test_rows_of_several_results_name_theirs(folder, tmp_path):
     lines = run(folder, tmp_path / "later", COLUMNS="120").stdout.splitlines()
     count = len(quickstart_rows())
     assert [sum(line.startswith(name) for line in lines) for name in ("quick  ", "later  ")] == [count, count]
-    words = ["--format", "json", "--columns", "result", "--where", "result == later"]
+    words = ["--format", "json", "--columns", "folder", "--where", "folder == later"]
     document = json.loads(run(folder, tmp_path / "later", *words).stdout)
-    assert document["rows"] == [{"result": "later"}] * count
-    assert json.loads(run(folder, "--format", "json").stdout)["rows"][0]["result"] == "quick"
+    assert document["rows"] == [{"folder": "later"}] * count
+    assert json.loads(run(folder, "--format", "json").stdout)["rows"][0]["folder"] == "quick"

@@ -20,7 +20,7 @@ PARTS = {"parameter_bytes": 100, "gradient_bytes": 100, "optimizer_state_bytes":
 def side_by_side(*configs, names=NAMES):
     """Give the rows of a result for each list of configurations."""
     return [
-        row | {"source": at, "result": name}
+        row | {"source": at, "folder": name}
         for at, (name, one) in enumerate(zip(names, configs, strict=True))
         for row in launches(one, seed=at, drift=0.001)
     ]
@@ -79,7 +79,7 @@ def test_no_curve_and_no_law_goes_through_two_results():
     """One rank today and two tomorrow is no scaling."""
     ranks = side_by_side([config(1000)], [config(1900, world_size=2, trial_id="b" * 12)])
     assert scaling_curves(ranks) == []
-    assert len(scaling_curves([row | {"result": "one"} for row in ranks])) == 1
+    assert len(scaling_curves([row | {"folder": "one"} for row in ranks])) == 1
     syncs = [config(1000 - 100 * at, world_size=2, gradient_sync=sync) for at, sync in enumerate(("last", "every"))]
     assert exposed_communication(side_by_side(syncs[:1], syncs[1:])) == []
     counts = [config(1000, accumulation_steps=steps, global_batch_size=8 * steps) for steps in (2, 4)]

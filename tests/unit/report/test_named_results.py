@@ -40,7 +40,7 @@ def test_pooled_they_are_one_set_of_rounds(pair):
     """As if the second had added rounds to the first."""
     ones = configurations_of(load_launches(pair, pool=True))
     assert [(one.name, len(one.speeds)) for one in ones[:2]] == [("fp32 8 x 8", 6), ("fp32 16 x 4", 6)]
-    assert set(load_results(pair, pool=True)["result"]) == {"before + after"}
+    assert set(load_results(pair, pool=True)["folder"]) == {"before + after"}
 
 
 @pytest.mark.parametrize("pool", [False, True])

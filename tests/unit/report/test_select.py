@@ -28,8 +28,8 @@ def test_several_results_follow_each_other(folder, tmp_path):
     write_results(tmp_path / "later", [{**row, "started_utc": "2026-11-30T12:00:00Z"} for row in quickstart_rows()])
     count = len(quickstart_rows())
     table = select_table([folder, tmp_path / "later"])
-    assert table.column("result").to_pylist() == ["quick"] * count + ["later"] * count
-    assert len(select_table([folder, tmp_path / "later"], ["result == later"])) == count
+    assert table.column("folder").to_pylist() == ["quick"] * count + ["later"] * count
+    assert len(select_table([folder, tmp_path / "later"], ["folder == later"])) == count
 
 
 def test_all_conditions_must_hold(folder):
