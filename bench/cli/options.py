@@ -80,6 +80,16 @@ def where_option(command: Command) -> Command:
     )(command)
 
 
+def pool_option(command: Command) -> Command:
+    """Add --pool."""
+    return click.option(
+        "--pool",
+        is_flag=True,
+        help="Make one set of rounds of all RESULTS, as of parts of one sweep; a launch that is in several counts "
+        "once.  [default: the rows of each stand under its own name]",
+    )(command)
+
+
 def columns_option(command: Command) -> Command:
     """Add --columns, a comma-separated list; the command gets a tuple of names."""
     return click.option(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bench.cli.options import NamedPath, out_named, results_argument, where_option
+from bench.cli.options import NamedPath, out_named, pool_option, results_argument, where_option
 from bench.cli.recommend import Count
 from bench.errors import BenchError
 
@@ -14,6 +14,7 @@ from bench.errors import BenchError
 @click.command()
 @results_argument
 @where_option
+@pool_option
 @click.option(
     "--global-batch-size",
     type=Count(),
@@ -32,6 +33,7 @@ from bench.errors import BenchError
 def report(
     results: tuple[Path, ...],
     where: tuple[str, ...],
+    pool: bool,
     global_batch_size: int | None,
     run_tokens: int,
     out: Path | None,
@@ -58,7 +60,7 @@ def report(
         if len(results) > 1:
             raise BenchError(f"{len(results)} results named: give a file for the page with --out.")
         out = (results[0] if results[0].is_dir() else results[0].parent) / "report.html"
-    table = select_table(results, where)
+    table = select_table(results, where, pool)
     require_rows([table], results, where)
     if mixed := why_mixed_methods(launches_of(table)):
         raise BenchError(mixed)

@@ -52,7 +52,13 @@ def chart_points(rows: Sequence[PageRow]) -> list[ChartPoint]:
     problems = numbers_of([row.configuration.row for row in rows])
     return [
         ChartPoint(
-            row.id, clean(one.name), clean(str(one.row.get("amp_mode"))), float(one.peak_bytes), one.speed, problem
+            id=row.id,
+            name=clean(one.name),
+            mode=clean(str(one.row.get("amp_mode"))),
+            memory_bytes=float(one.peak_bytes),
+            speed=one.speed,
+            problem=problem,
+            folder=clean(str(one.row.get("folder") or "")),
         )
         for row, problem in zip(rows, problems, strict=True)
         for one in [row.configuration]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -62,14 +63,15 @@ def breakdowns(rows: Sequence[Row]) -> list[Breakdown]:
     A peak that was not divided, as by an earlier version, is all gradients and a rest, which at one accumulation step
     is counted too small: not all gradients may exist at the peak.
     """
-    largest: dict[str, Row] = {}
+    largest: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         known = [row.get(name) for name in ("parameter_bytes", "gradient_bytes", "optimizer_state_bytes")]
         if row["outcome"] != "ok" or row.get("peak_allocated_bytes") is None or None in known:
             continue
-        before = largest.get(row["trial_id"])
+        trial = (row.get("folder"), row["trial_id"])
+        before = largest.get(trial)
         if before is None or row["peak_allocated_bytes"] > before["peak_allocated_bytes"]:
-            largest[row["trial_id"]] = row
+            largest[trial] = row
     extra = extra_axes(list(largest.values()))
     return [_breakdown(row, extra) for row in largest.values()]
 

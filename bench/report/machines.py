@@ -13,7 +13,7 @@ SOFTWARE = ("torch_version", "cuda_version", "cudnn_version", "nccl_version", "d
 _GPU, _CPU = ("device", "gpu_name"), ("device", "cpu_model", "cpu_count")
 _GPU_KEY, _CPU_KEY = _GPU + SOFTWARE, _CPU + SOFTWARE
 
-_FACTS = {
+FACTS = {
     "device": "device",
     "gpu_name": "GPU",
     "cpu_model": "CPU",
@@ -153,7 +153,7 @@ def facts_that_differ(here: Row, there: Row) -> list[str]:
     """Say which facts of machine and software differ, hardware first: "torch 2.12.0 here, 2.13.0 there"."""
     return [
         f"{word} {_word(here.get(name))} here, {_word(there.get(name))} there"
-        for name, word in _FACTS.items()
+        for name, word in FACTS.items()
         if here.get(name) != there.get(name) and {here.get(name), there.get(name)} != {None}
     ] + (["corpus text"] if here.get("corpus_hash") != there.get("corpus_hash") else [])
 
