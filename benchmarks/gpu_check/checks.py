@@ -22,6 +22,7 @@ from bench.telemetry.samples import is_same_gpu
 from bench.units import format_bytes, format_flops, format_rate, format_seconds
 from benchmarks.gpu_check import speed_checks, telemetry_checks
 from benchmarks.gpu_check.lab import Lab, Results
+from benchmarks.gpu_check.loss_checks import judge_losses
 from benchmarks.gpu_check.outcome import Finding, judge
 
 REPOSITORY = Path(__file__).parents[2]
@@ -33,7 +34,6 @@ _SWITCHES = {  # autocast_dtype, tf32_matmul, grad_scaler
     "fp16": ("float16", True, True),
 }
 _HOST_READS = {"fp32": 0, "tf32": 0, "bf16": 0, "fp16": 1}
-_LOSS_TOLERANCE = 0.05  # nats per token between AMP modes, after ten updates from the same weights
 _LAUNCH_PAIRS = 3
 _PARTS_OF_THE_PEAK = (
     *("parameter_bytes", "buffer_bytes", "gradient_at_peak_bytes", "optimizer_state_bytes"),
@@ -67,10 +67,15 @@ def amp_modes_run_as_asked(lab: Lab) -> Finding:
 
 def modes_agree_on_the_loss(lab: Lab) -> Finding:
     """The same data and weights give the same loss in every AMP mode, to within its precision."""
-    losses = modes(lab).launches.groupby("amp_mode")["final_train_loss"].first()
-    spread = float(losses.max() - losses.min())
-    listed = ", ".join(f"{mode} {loss:.4f}" for mode, loss in losses.items())
-    return judge(spread <= _LOSS_TOLERANCE, f"{listed} nats a token, {_LOSS_TOLERANCE} allowed")
+    results = modes(lab)
+    first = {row.amp_mode: row for row in results.launches.sort_values("round", ascending=False).itertuples()}
+    same = ["trial_id", "round"]
+    return judge_losses(
+        {
+            mode: results.updates[(results.updates[same] == [row.trial_id, row.round]).all(axis=1)]
+            for mode, row in first.items()
+        }
+    )
 
 
 def bytes_equal_over_launches(lab: Lab) -> Finding:
