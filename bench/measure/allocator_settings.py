@@ -20,7 +20,7 @@ def allocator_settings() -> str:
     """
     try:
         told: dict[str, Any] = torch.cuda.memory._snapshot()["allocator_settings"]
-    except (RuntimeError, KeyError):  # another backend, such as cudaMallocAsync, tells nothing
+    except (RuntimeError, KeyError, AttributeError):  # cudaMallocAsync tells nothing, nor does a build without CUDA
         return next(filter(None, map(os.environ.get, _VARIABLES)), DEFAULT)
     text = told.get("PYTORCH_CUDA_ALLOC_CONF") or DEFAULT
     asks = "expandable_segments:true" in text.replace(" ", "").lower()

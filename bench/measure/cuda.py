@@ -36,7 +36,11 @@ class CudaDevice:
         return event
 
     def wait(self, mark: torch.cuda.Event) -> None:
-        """Wait for one event; what was queued after it goes on."""
+        """Wait for one event; what was queued after it goes on.
+
+        The host spins, as it does in any loop that fills the GPU's queue: a thread that sleeps wakes up tens of
+        microseconds late, which is time to queue the next update in.
+        """
         mark.synchronize()
 
     def seconds_between(self, earlier: torch.cuda.Event, later: torch.cuda.Event) -> float:

@@ -6,11 +6,12 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 
 from bench.loop import Agreement, BufferedWindow, ReadAhead, StreamedWindow, Window, WindowCounts, WindowPlan
 from bench.sweep.fields import TrialConfig
 from bench.workload.data.sequences import Sequence1D, SequenceSource
-from bench.workload.micro_batches import MicroBatch, cut_window
+from bench.workload.micro_batches import MicroBatch, lay_out, own_chunks
 
 
 class Feed:
@@ -73,7 +74,7 @@ class Feed:
             self._buffer(self.next_update)
 
     def _buffer(self, update: int) -> None:
-        self._waiting = self._cut(self._sequences(update, 0, self._size(update)))
+        self._waiting = self._lay_out(update, self._own_chunks(update))
         self.token_pairs[update] = sum(map(_token_pairs, self._waiting))
         self._agreement.begin(count_micro_batches(self._waiting))
 
@@ -84,16 +85,13 @@ class Feed:
 
     def _read(self, update: int) -> Iterator[MicroBatch]:
         """Cut this rank's micro-batches of a window one by one, so that only one exists at a time."""
-        config = self._config
-        round_size = config.micro_batch_size * config.world_size
         self.token_pairs[update] = 0
-        for start in range(0, self._size(update), round_size):
+        for chunk in self._own_chunks(update):
             begun = time.perf_counter_ns()
-            stop = min(start + round_size, self._size(update))
-            cut = self._cut(self._sequences(update, start, stop))
+            laid_out = self._lay_out(update, [chunk])
             self.wait_s += (time.perf_counter_ns() - begun) / 1e9
-            self.token_pairs[update] += sum(map(_token_pairs, cut))
-            yield from cut
+            self.token_pairs[update] += sum(map(_token_pairs, laid_out))
+            yield from laid_out
 
     def _plan(self, update: int, world_size: int) -> WindowPlan:
         size = self._size(update)
@@ -105,25 +103,23 @@ class Feed:
             return self._sequences_at_most
         return min(self._source.window_size(update, self._global_batch_size), self._sequences_at_most)
 
-    def _sequences(self, update: int, start: int, stop: int) -> list[Sequence1D]:
-        """Give sequences start .. stop-1 of an update's window over all ranks."""
+    def _sequences(self, update: int, positions: Sequence[int]) -> list[Sequence1D]:
+        """Give the sequences at these places of an update's window over all ranks."""
         if update == self._full_rows_from:
-            return self._source.full_rows(stop - start, start)
-        return self._source.window(update, self._global_batch_size, start, stop)
+            return self._source.full_rows(positions)
+        return self._source.window(update, self._global_batch_size, positions)
 
-    def _cut(self, sequences: list[Sequence1D]) -> list[MicroBatch]:
-        """Lay sequences into this rank's micro-batches; one that would hold none is left to the loop."""
+    def _own_chunks(self, update: int) -> list[range]:
+        """Say which sequences of an update are this rank's; those of other ranks are not even read."""
         config = self._config
-        cut = cut_window(
-            sequences,
-            config.micro_batch_size,
-            config.world_size,
-            self._agreement.rank,
-            config.data.rows,
-            config.seq_len,
-        )
-        real = [micro_batch for micro_batch in cut if micro_batch.sequences]
-        return [_pinned(micro_batch) for micro_batch in real] if config.device == "cuda" else real
+        return own_chunks(self._size(update), config.micro_batch_size, config.world_size, self._agreement.rank)
+
+    def _lay_out(self, update: int, chunks: list[range]) -> list[MicroBatch]:
+        """Lay some of this rank's sequences of an update into micro-batches."""
+        config = self._config
+        in_order = iter(self._sequences(update, list(chain.from_iterable(chunks))))
+        sequences = [list(islice(in_order, len(chunk))) for chunk in chunks]
+        return lay_out(sequences, config.data.rows, config.seq_len, is_pinned=config.device == "cuda")
 
 
 def count_micro_batches(micro_batches: Sequence[MicroBatch]) -> WindowCounts:
@@ -144,8 +140,3 @@ def count_micro_batch(micro_batch: MicroBatch) -> WindowCounts:
 
 def _token_pairs(micro_batch: MicroBatch) -> int:
     return micro_batch.token_slots * micro_batch.inputs.shape[1]
-
-
-def _pinned(micro_batch: MicroBatch) -> MicroBatch:
-    """Move to page-locked host memory, from where a copy to the GPU need not wait."""
-    return replace(micro_batch, inputs=micro_batch.inputs.pin_memory(), targets=micro_batch.targets.pin_memory())

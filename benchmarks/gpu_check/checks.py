@@ -25,6 +25,7 @@ from bench.telemetry.samples import is_same_gpu
 from bench.units import format_bytes, format_flops, format_rate, format_seconds
 from benchmarks.gpu_check import speed_checks, telemetry_checks
 from benchmarks.gpu_check.lab import Lab, Results
+from benchmarks.gpu_check.loss_checks import judge_losses
 from benchmarks.gpu_check.outcome import Finding, judge
 
 REPOSITORY = Path(__file__).parents[2]
@@ -36,8 +37,6 @@ _SWITCHES = {  # autocast_dtype, tf32_matmul, float32_matmul_precision, grad_sca
     "fp16": ("float16", True, "high", True),
 }
 _HOST_READS = {"fp32": 0, "tf32": 0, "bf16": 0, "fp16": 1}
-_LOSS_TOLERANCE = 0.05  # nats per token between AMP modes, after ten updates from the same weights
-_LOSS_AT_START = 0.5  # nats per token from ln(vocabulary), which a model that knows nothing yet has
 _ROUNDS = 3
 _LAUNCH_PAIRS = 3
 _OVER_THE_SHEET = 1.05  # how far clocks above the sheet's may carry a matrix product
@@ -78,25 +77,15 @@ def amp_modes_run_as_asked(lab: Lab) -> Finding:
 
 
 def modes_agree_on_the_loss(lab: Lab) -> Finding:
-    """The same data and weights give the same loss in every AMP mode: first that of guessing, then a lower one."""
-    return judge_losses(modes(lab))
-
-
-def judge_losses(results: Results) -> Finding:
-    """Hold the losses of all launches against ln(vocabulary) and against each other; equal ones may all be wrong."""
-    launches = results.launches
-    first = pd.concat([results.updates_of(row, "first").tail(1)["train_loss"] for row in launches.itertuples()])
-    last = launches.groupby("amp_mode")["final_train_loss"].first()
-    guessed = math.log(launches["vocab_size"].iloc[0])
-    spread = float(launches["final_train_loss"].max() - launches["final_train_loss"].min())
-    listed = ", ".join(f"{mode} {loss:.4f}" for mode, loss in last.items())
-    figure = (
-        f"{listed} nats a token, {_LOSS_TOLERANCE} allowed; {first.mean():.4f} at first, ln(vocabulary) {guessed:.4f}"
+    """The same data and weights give the same loss in every AMP mode, and at first that of guessing."""
+    results = modes(lab)
+    return judge_losses(
+        {
+            (row.amp_mode, row.round): results.updates_of(row)
+            for row in results.launches.sort_values("round").itertuples()
+        },
+        int(results.launches["vocab_size"].iloc[0]),
     )
-    is_whole = len(first) == len(launches) and bool(first.notna().all() and launches["final_train_loss"].notna().all())
-    starts_right = bool(((first - guessed).abs() <= _LOSS_AT_START).all())
-    learns = bool(launches["final_train_loss"].max() < first.min())
-    return judge(is_whole and starts_right and learns and spread <= _LOSS_TOLERANCE, figure)
 
 
 def bytes_equal_over_launches(lab: Lab) -> Finding:

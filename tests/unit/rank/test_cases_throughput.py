@@ -133,13 +133,13 @@ def test_waiting_for_data_is_counted_and_flagged(monkeypatch: pytest.MonkeyPatch
     """
     bench, device = planted(FIXED, lambda _: 0.05, nothing)
     monkeypatch.setattr(feed_module.time, "perf_counter_ns", device.clock)
-    read = bench.feed._sequences
+    read = bench.feed._lay_out
 
     def slow_read(*arguments: Any) -> Any:
         device.now_s += 0.03
         return read(*arguments)
 
-    monkeypatch.setattr(bench.feed, "_sequences", slow_read)
+    monkeypatch.setattr(bench.feed, "_lay_out", slow_read)
     row, _, _ = row_of(bench)
     assert row["data_wait_s"] == pytest.approx(20 * 0.03)
     assert row["data_wait_share"] == pytest.approx(0.03 / 0.13)
