@@ -82,9 +82,9 @@ def patient_streams() -> Iterator[None]:
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     if _is_of(sys.stdout, 1):
-        sys.stdout = _text(data, sys.stdout)
+        sys.stdout = _text(data, sys.stdout, data.isatty())
     if _is_of(sys.stderr, 2):
-        sys.stderr = _text(_Patient(2, is_for_people=True), sys.stderr)
+        sys.stderr = _text(_Patient(2, is_for_people=True), sys.stderr, True)
     try:
         try:
             yield
@@ -109,8 +109,8 @@ def _is_of(stream: TextIO | None, descriptor: int) -> bool:
         return False
 
 
-def _text(raw: _Patient, stream: TextIO | None) -> TextIO:
+def _text(raw: _Patient, stream: TextIO | None, by_line: bool) -> TextIO:
     """Make the text stream, encoded as the one in whose place it stands."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     errors = getattr(stream, "errors", None) or "backslashreplace"
-    return io.TextIOWrapper(io.BufferedWriter(cast(io.RawIOBase, raw)), encoding, errors, line_buffering=raw.isatty())
+    return io.TextIOWrapper(io.BufferedWriter(cast(io.RawIOBase, raw)), encoding, errors, line_buffering=by_line)
