@@ -128,8 +128,8 @@ MACHINES = (
     Mutation(
         "F32",
         "what could not be printed was printed",
-        "        if error is data.refusal:\n            raise StorageError(",
-        "        if error is data.refusal:\n            return\n            raise StorageError(",
+        "error is raw.refusal:\n            raise StorageError(",
+        "error is raw.refusal:\n            return\n            raise StorageError(",
         (STREAMS + "test_data_that_stdout_cannot_take_is_an_error_of_storage",),
     ),
     Mutation(
