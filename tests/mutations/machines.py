@@ -175,6 +175,13 @@ MACHINES = (
         ("unit/launch/test_gpu_release.py::test_memory_that_stays_stops_the_sweep_and_names_process_and_gpu",),
     ),
     Mutation(
+        "F34",
+        "memory is waited for although the sweep ends",
+        "        if not left or is_interrupted():\n",
+        "        if not left:\n",
+        ("unit/launch/test_gpu_release.py::test_signal_ends_the_wait_for_memory",),
+    ),
+    Mutation(
         "F35",
         "what a rank left is not ended with its launch",
         "        kill_descendants(servers)\n",
