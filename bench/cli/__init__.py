@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from bench.cli.signals import CommandEnded, ended_by_signals
-from bench.cli.streams import patient_streams
+from bench.cli.streams import data_written, patient_streams
 from bench.errors import BenchError, StorageError
 
 COMMANDS = {
@@ -72,15 +72,16 @@ class BenchGroup(click.Group):
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run the program; what happens to its streams, and signals, end it in words and with their exit codes."""
-        try:
-            with ended_by_signals(), patient_streams():
-                return super().main(*args, **options)
-        except CommandEnded as ended:
-            click.echo("interrupted", err=True)
-            sys.exit(ended.exit_code)
-        except StorageError as error:
-            click.echo(f"Error: {error}", err=True)
-            sys.exit(error.exit_code)
+        with patient_streams():
+            try:
+                with ended_by_signals(), data_written():
+                    return super().main(*args, **options)
+            except CommandEnded as ended:
+                click.echo("interrupted", err=True)
+                sys.exit(ended.exit_code)
+            except StorageError as error:
+                click.echo(f"Error: {error}", err=True)
+                sys.exit(error.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error meant for the user becomes its message on stderr and its exit code."""

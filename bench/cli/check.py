@@ -100,8 +100,8 @@ def check(
     verdicts = []
     on_one_rank: dict[str, list[Line]] = {}
     launcher = rank_launcher()
-    launcher.warm_up()
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder, Interrupts() as interrupts:
+        launcher.warm_up()  # signals are merely noted: none comes between the start of a server and the note of it
         for request in requests:
             lines = run_proof(
                 request, lambda key: LaunchPaths(Path(folder) / key), launcher, interrupts, known=on_one_rank

@@ -71,32 +71,39 @@ class _Patient(io.RawIOBase):
 
 @contextmanager
 def patient_streams() -> Iterator[None]:
-    """Let everything inside write to patient streams in place of stdout and stderr, as far as these are descriptors.
-
-    Raises:
-        StorageError: What was written to stdout could not be taken.
-    """
+    """Let everything inside write to patient streams in place of stdout and stderr, as far as these are descriptors."""
     open_closed_descriptors()
     before = (sys.stdin, sys.stdout, sys.stderr)
-    data = _Patient(1, is_for_people=False)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     if _is_of(sys.stdout, 1):
-        sys.stdout = _text(data, sys.stdout)
+        data = _Patient(1, is_for_people=False)
+        sys.stdout = _text(data, sys.stdout, data.isatty())
     if _is_of(sys.stderr, 2):
-        sys.stderr = _text(_Patient(2, is_for_people=True), sys.stderr)
+        sys.stderr = _text(_Patient(2, is_for_people=True), sys.stderr, True)
+    try:
+        yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def data_written() -> Iterator[None]:
+    """See that what is written to stdout inside arrives; to be used inside `patient_streams`.
+
+    Raises:
+        StorageError: It does not.
+    """
     try:
         try:
             yield
         finally:
-            sys.stderr.flush()
             sys.stdout.flush()
     except OSError as error:
-        if error is data.refusal:
+        raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+        if isinstance(raw, _Patient) and error is raw.refusal:
             raise StorageError(f"stdout cannot be written: {error.strerror}.") from error
         raise
-    finally:
-        sys.stdin, sys.stdout, sys.stderr = before
 
 
 def _is_of(stream: TextIO | None, descriptor: int) -> bool:
@@ -109,8 +116,8 @@ def _is_of(stream: TextIO | None, descriptor: int) -> bool:
         return False
 
 
-def _text(raw: _Patient, stream: TextIO | None) -> TextIO:
+def _text(raw: _Patient, stream: TextIO | None, by_line: bool) -> TextIO:
     """Make the text stream, encoded as the one in whose place it stands."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     errors = getattr(stream, "errors", None) or "backslashreplace"
-    return io.TextIOWrapper(io.BufferedWriter(cast(io.RawIOBase, raw)), encoding, errors, line_buffering=raw.isatty())
+    return io.TextIOWrapper(io.BufferedWriter(cast(io.RawIOBase, raw)), encoding, errors, line_buffering=by_line)

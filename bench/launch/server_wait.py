@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from bench.errors import EnvironmentFault
+from bench.launch.process_table import kill_tree
 from bench.telemetry.time_limit import process_limit
 
 _LOOK_S = 0.1
@@ -22,9 +21,9 @@ class ServerSilent(Exception):
 def answer_awaited(server_pid: int, is_enough: Callable[[], bool]) -> Iterator[None]:
     """Let the caller ask a fork server inside; it is killed once `is_enough` says so, several times a second asked.
 
-    The wait itself is the standard library's, which has no limit and goes on after a signal; when the server dies, its
-    end of the connection closes, and the wait is over. So a thread looks on. It starts no process: the kernel ties the
-    life of a child to the thread that started it.
+    The wait itself is the standard library's, which has no limit and goes on after a signal; when the server and what
+    it had just forked are dead, their end of the connection closes, and the wait is over. So a thread looks on. It
+    starts no process: the kernel ties the life of a child to the thread that started it.
 
     Args:
         server_pid: A child of this process that nobody reaps meanwhile.
@@ -41,7 +40,7 @@ def answer_awaited(server_pid: int, is_enough: Callable[[], bool]) -> Iterator[N
         while not is_over.wait(_LOOK_S):
             if is_enough():
                 is_killed.set()
-                os.kill(server_pid, signal.SIGKILL)
+                kill_tree(server_pid)
                 return
 
     watcher = threading.Thread(target=look_on, name="server-wait", daemon=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import threading
 import time
@@ -15,7 +14,7 @@ from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
 from bench.launch.process import DRIVER_VARIABLE
-from bench.launch.process_table import TOKEN_VARIABLE, is_dead
+from bench.launch.process_table import TOKEN_VARIABLE, is_dead, kill_tree
 
 _DEATH_S = 5.0
 """Longest wait for the end of a server after SIGKILL [s]."""
@@ -104,8 +103,7 @@ def _kill(server: Any) -> bool:
     pid: int | None = server._forkserver_pid
     if pid is None:
         return True
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+    kill_tree(pid)
     if not sys.platform.startswith("linux"):
         return True  # nothing tells without reaping it
     deadline_s = time.monotonic() + _DEATH_S

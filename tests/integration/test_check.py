@@ -211,10 +211,12 @@ def test_step_is_proved_on_two_ranks_that_it_joins_itself(proved: Prove, tmp_pat
 
 
 def test_time_that_is_too_short_is_not_proved(proved: Prove) -> None:
-    """A model that takes longer than it may: the reason is on every line that was not reached."""
+    """Not even started: the reason says so, and on how many ranks."""
     lines = proved(model="gpt2-nano", time_limit_s=1e-6)
     assert overall(lines.values()) == "NOT PROVEN"
-    assert "time limit" in lines["weighting"].words
+    assert lines["runs"].words == "the time limit of 1e-06 s was used up before"
+    lines = proved(model="gpt2-nano", time_limit_s=1e-6, world_size=2)
+    assert lines["runs"].words == "on 2 ranks: the time limit of 1e-06 s was used up before"
 
 
 def test_sweep_proves_each_configuration_once_and_keeps_it(lab: Lab, launcher: Launcher, tmp_path: Path) -> None:

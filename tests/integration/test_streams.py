@@ -203,6 +203,29 @@ def test_empty_path_is_refused(
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sweep", "SWEEP"],
+        ["run", "--model", "gpt2-nano", "--global-batch-size", "4"],
+        ["compare", "RESULTS", "--run"],
+        ["plot", "RESULTS"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_file_in_the_place_of_a_folder_is_refused(
+    places: dict[str, Path], tmp_path: Path, arguments: list[str]
+) -> None:
+    """It stays what it is."""
+    file = tmp_path / "train.py"
+    file.write_text("mine")
+    given = [str(places.get(argument, argument)) for argument in arguments]
+    end = CliRunner().invoke(main, [*given, "--out", str(file)])
+    assert end.exit_code == 2, end.output
+    assert "is a file" in end.stderr
+    assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
     "arguments", [["sweep", "SWEEP"], ["sweep", "SWEEP", "--fresh"], ["run", "--model", "gpt2-nano"]], ids=" ".join
 )
 @pytest.mark.parametrize("out", [".", "project"])

@@ -142,6 +142,13 @@ LAUNCH_ENDS = (
     ),
     Mutation(
         "F5",
+        "what a stalled server had just forked is left",
+        "        kill_descendants([pid])\n        os.kill(pid, signal.SIGKILL)\n",
+        "        os.kill(pid, signal.SIGKILL)\n",
+        ("unit/launch/test_process_table.py::test_process_is_killed_with_all_below_it_although_they_are_stopped",),
+    ),
+    Mutation(
+        "F5",
         "a launch whose server stalled is not started again",
         '    if self._start(work, launch, ranks, self._start_method, environment) == "stalled" and',
         '    if self._start(work, launch, ranks, self._start_method, environment) == "never" and',

@@ -204,8 +204,8 @@ MACHINES = (
     Mutation(
         "F32",
         "what could not be printed was printed",
-        "        if error is data.refusal:\n            raise StorageError(",
-        "        if error is data.refusal:\n            return\n            raise StorageError(",
+        "error is raw.refusal:\n            raise StorageError(",
+        "error is raw.refusal:\n            return\n            raise StorageError(",
         (STREAMS + "test_data_that_stdout_cannot_take_is_an_error_of_storage",),
     ),
     Mutation(
@@ -249,6 +249,13 @@ MACHINES = (
         "        if not left or is_interrupted():\n",
         "        if True:\n",
         ("unit/launch/test_gpu_release.py::test_memory_that_stays_stops_the_sweep_and_names_process_and_gpu",),
+    ),
+    Mutation(
+        "F34",
+        "memory is waited for although the sweep ends",
+        "        if not left or is_interrupted():\n",
+        "        if not left:\n",
+        ("unit/launch/test_gpu_release.py::test_signal_ends_the_wait_for_memory",),
     ),
     Mutation(
         "F35",
