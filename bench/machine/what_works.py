@@ -48,7 +48,7 @@ def _on_the_cpu(device: str, gpu_is_visible: bool, torch: dict[str, Any]) -> Ite
     has = cpu_16bit_dtypes()
     emulated = [] if has is None else [dtype for dtype in ("bf16", "fp16") if dtype not in has]
     if emulated:
-        modes += f"; {' and '.join(emulated)}: emulated and slow, this processor has no units for it"
+        modes += f"; slow in {' and '.join(emulated)}, which this processor has no units for"
     if torch["torch_version"] is None:
         yield Item("trials on the CPU", False, "torch cannot be imported")
         return
