@@ -12,6 +12,7 @@ from bench.decide.side_by_side import Pauses, rounds_apart
 from bench.decide.verdicts import SpeedVerdict, judge_speeds
 from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
+from bench.report.emulated import emulation_words
 from bench.report.machines import differences, why_not_comparable
 from bench.report.points import Row
 from bench.report.where import parse_condition
@@ -213,6 +214,8 @@ def own_warnings(one: Configuration, with_flags: bool = True) -> list[str]:
         warnings.append("flags: " + ", ".join(flags))
     if one.extrapolation is not None:
         warnings.append(one.extrapolation)
+    if emulated := emulation_words(one.launches):
+        warnings.append(emulated)
     if skipped := sum(launch.get("updates_skipped") or 0 for launch in one.launches):
         warnings.append(f"{skipped} timed updates skipped by the gradient scaler: they took no optimizer step")
     return warnings

@@ -13,6 +13,7 @@ from bench.decide.question import Question
 from bench.decide.ranking import Other, Standing, rank
 from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
+from bench.report.emulated import emulation_words
 from bench.report.fit import Fit, fit_of
 from bench.report.launch_rows import Row, column_of
 from bench.report.launches import paused_collector
@@ -186,6 +187,8 @@ def _caveats(
         )
     if choice.extrapolation is not None:
         caveats.append(f"{choice.extrapolation}: full updates take too long.")
+    if emulated := emulation_words(one.row for one in running):
+        caveats.append(f"{emulated}.")
     caveats += _proof_caveats(choice)
     if fit.fits is None:
         caveats.append(fit.words)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from bench.decide.recommend import Question, Recommendation, recommend
 from bench.decide.recommend_output import speed_interval_words
 from bench.errors import BenchError
+from bench.report.emulated import emulation_words
 from bench.report.launch_rows import Row
 from bench.report.launches import launches_of
 from bench.report.problem import problem_columns, problems_of
@@ -21,8 +22,13 @@ _MOST_PROBLEMS = 6
 
 
 def recommendation_lines(table: pa.Table) -> list[str]:
-    """Say in two to five lines what to run, one for each training problem; where there is no answer, why."""
+    """Say in two to six lines what to run, one for each training problem; where there is no answer, why."""
     rows = launches_of(table)
+    emulated = emulation_words(rows)
+    return [*_answer_lines(rows), *([emulated] if emulated else [])]
+
+
+def _answer_lines(rows: Sequence[Row]) -> list[str]:
     try:
         result = recommend(rows, Question())
     except BenchError as error:

@@ -66,7 +66,7 @@ class Part:
     cpu_seconds: float = 0.0
     """CPU time that all threads of the process took meanwhile [s]."""
     cpu: CpuUse = UNKNOWN_USE
-    """Who used the cores meanwhile, and what this process waited for them."""
+    """Who used the cores meanwhile, and what this process waited for them; of the timed part alone."""
     begin_s: float = 0.0
     """First edge on the host's monotonic clock, which all processes of a machine share [s]."""
 
@@ -91,7 +91,7 @@ class Profiler:
     Args:
         device: what marks time and tells memory.
         clock: the host's monotonic clock [ns].
-        cpu_counters: reads what the kernel counted of the cores, at both edges of a part and outside its clock.
+        cpu_counters: reads what the kernel counted of the cores, at both edges of the timed parts, outside their clock.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Profiler:
         self._values = self._device.host_block(updates, 2)
         self._device.synchronise()
         self._device.reset_peaks()
-        self._start_cpu = self._cpu_counters()
+        self._start_cpu = self._cpu_counters() if name == "timed" else CpuCounters()
         self._start_cpu_ns = time.process_time_ns()
         self._marks = [self._device.mark()]
         self._start_ns = self._clock()
@@ -177,7 +177,7 @@ class Profiler:
         self._device.synchronise()
         host_seconds = (self._clock() - self._start_ns) / 1e9
         cpu_seconds = (time.process_time_ns() - self._start_cpu_ns) / 1e9
-        cpu = cpu_use(self._start_cpu, self._cpu_counters())
+        cpu = cpu_use(self._start_cpu, self._cpu_counters()) if self._name == "timed" else UNKNOWN_USE
         peaks = self._device.peaks()
         values = self._values.tolist()
         samples = tuple(

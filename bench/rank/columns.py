@@ -17,7 +17,7 @@ import bench as package
 from bench.check.exchange.lines import ARITHMETIC
 from bench.loop import batch_coupled_layers, parameters_checksum, random_layers
 from bench.loop.switches import autocast_dtype_in_force, read_switches
-from bench.measure.host import cpu_model, usable_cores
+from bench.measure.host import cpu_16bit_dtypes, cpu_model, usable_cores
 from bench.measure.profiler import Part, UpdateSample
 from bench.measure.versions import cudnn_version, nccl_version
 from bench.rank.efficiency_columns import efficiency_facts, flops_columns
@@ -52,6 +52,7 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "hostname": socket.gethostname(),
         "cpu_model": cpu_model(),
         "cpu_count": usable_cores(),
+        "cpu_16bit_dtypes": cpu_16bit_dtypes(),
         "gpu_name": properties.name if is_gpu else None,
         "gpu_uuid": properties.uuid,
         "cuda_version": torch.version.cuda,
