@@ -40,10 +40,10 @@ class Trace:
 
 
 def traces_of(rows: Sequence[Row], updates: Sequence[Row]) -> list[Trace]:
-    """Join launches that are ok with the durations of their updates; what has none is left out."""
+    """Join launches that are ok with the durations of their updates; what has none, or was witnessed, is left out."""
     by_launch: dict[tuple[Any, ...], list[Row]] = {}
     for update in updates:
-        seconds = update.get("seconds")
+        seconds = update.get("seconds") if update.get("phase") != "witness" else None
         if seconds is not None and math.isfinite(seconds) and seconds > 0 and update.get("update") is not None:
             by_launch.setdefault(_launch_of(update), []).append(update)
     traces = []

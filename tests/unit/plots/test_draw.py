@@ -95,9 +95,10 @@ def test_a_peak_that_was_not_divided_has_one_rest():
 
 
 def test_traces_hold_the_timed_updates_of_ok_launches():
-    """Updates without a duration, and launches that failed, have no trace."""
+    """Updates without a duration or under the witness, which slows them, and launches that failed, have no trace."""
     rows = launches([config(1000), config(None)], rounds=2)
-    updates = [{**u, **{k: rows[0][k] for k in ("trial_id", "round", "attempt")}} for u in losses([5, 4, 3])]
+    updates = [{**u, **{k: rows[0][k] for k in ("trial_id", "round", "attempt")}} for u in losses([5, 4, 3, 2])]
+    updates[3] |= {"phase": "witness"}
     updates[0] |= {"phase": "first"}
     updates[1] |= {"seconds": None}
     (trace,) = traces_of(rows, updates)
