@@ -6,6 +6,7 @@ from tests.mutations.mutation import Mutation
 
 _COLUMNS = "unit/rank/test_memory_columns.py::"
 _DDP_WARMUP = "unit/rank/test_ddp_warmup.py::"
+_PLANTED = "unit/rank/test_planted_truth.py::"
 _LAUNCHES = "cuda/test_memory_of_launches.py::"
 
 MEASURES = (
@@ -14,7 +15,7 @@ MEASURES = (
         "allocated bytes are compared, which depend on what the allocator left unsplit",
         "    return _largest([part.peaks.requested_bytes for part in observed.part(name)])\n",
         "    return _largest([part.peaks.allocated_bytes for part in observed.part(name)])\n",
-        (_LAUNCHES + "test_parts_add_up_whatever_the_allocator_left_unsplit",),
+        (_PLANTED + "test_blocks_that_the_allocator_left_whole_are_not_the_launchs_doing",),
     ),
     Mutation(
         "F41",
