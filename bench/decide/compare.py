@@ -270,4 +270,5 @@ def power_cap_warning(base: Sequence[Row], other: Sequence[Row]) -> str | None:
     mean, mean_base = (statistics.fmean(of_one) for of_one in shares)
     if abs(mean - mean_base) <= _CAP_DIFFERENCE:
         return None
-    return f"held back by the power limit for {share_text(mean)} of the timed part, the baseline for {share_text(mean_base)}"
+    here, there = share_text(mean), share_text(mean_base)
+    return f"held back by the power limit for {here} of the timed part, the baseline for {there}"
