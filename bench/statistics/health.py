@@ -29,8 +29,8 @@ FLAG_SENTENCES: dict[str, str] = {
     "drift": "the last third of the timed part is slower or faster than the first third",
     "spiky": f"updates far slower than the median take more than {share_text(SPIKY_SHARE)} of the timed part",
     "clock_mismatch": "device clock and host clock disagree on the length of the timed part",
-    "straggler": f"the slowest rank's micro-steps without an exchange take over {share_text(STRAGGLER_RATIO)} longer than "
-    "the fastest's",
+    "straggler": f"the slowest rank's micro-steps without an exchange take over {share_text(STRAGGLER_RATIO)} "
+    "longer than the fastest's",
     "host_busy": (
         f"others used more than {share_text(OTHERS_CPU_SHARE)} of the ranks' cores and ranks waited for them, or a "
         "hypervisor or a CPU limit took them away: on a CPU the speed is not the machine's"
