@@ -54,22 +54,6 @@ def test_a_gpu_older_than_torchs_kernels_is_told_with_torchs_own_words() -> None
     assert told["problem"]
 
 
-def _fitness() -> list[str | None]:
-    import torch
-
-    from bench.launch.rank_process import unfit_reason
-
-    before = unfit_reason(os.getpid(), lambda pid: 1)
-    torch.zeros(1, device="cuda")
-    return [before, unfit_reason(os.getpid(), lambda pid: 1)]
-
-
-def test_no_rank_is_forked_from_a_process_that_has_touched_a_gpu() -> None:
-    before, after = run(_fitness)
-    assert before is None
-    assert after == "the fork server has touched a GPU: a forked CUDA context does not work"
-
-
 def _ceilings(kind: str) -> list[dict[str, Any]]:
     from bench.rank import ceilings_probe
 
