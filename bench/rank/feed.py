@@ -29,6 +29,8 @@ class Feed:
         """Host time the loop waited for its data since it was last set to 0 [s]."""
         self.token_pairs: dict[int, int] = {}
         """Update -> sum over this rank's token slots of the width of their row: what attention costs."""
+        self.padding_slots: dict[int, int] = {}
+        """Update -> this rank's token slots that only fill up rows."""
         self._full_rows_from: int | None = None
         self._sequences_at_most = config.global_batch_size
         self._waiting: list[MicroBatch] = []
@@ -70,7 +72,8 @@ class Feed:
 
     def _buffer(self, update: int) -> None:
         self._waiting = self._cut(self._sequences(update, 0, self._size(update)))
-        self.token_pairs[update] = sum(map(_token_pairs, self._waiting))
+        self.token_pairs[update] = self.padding_slots[update] = 0
+        self._note(update, self._waiting)
         self._agreement.begin(count_micro_batches(self._waiting))
 
     def _stream(self, update: int) -> Window:
@@ -82,14 +85,18 @@ class Feed:
         """Cut this rank's micro-batches of a window one by one, so that only one exists at a time."""
         config = self._config
         round_size = config.micro_batch_size * config.world_size
-        self.token_pairs[update] = 0
+        self.token_pairs[update] = self.padding_slots[update] = 0
         for start in range(0, self._size(update), round_size):
             begun = time.perf_counter_ns()
             stop = min(start + round_size, self._size(update))
             cut = self._cut(self._sequences(update, start, stop))
             self.wait_s += (time.perf_counter_ns() - begun) / 1e9
-            self.token_pairs[update] += sum(map(_token_pairs, cut))
+            self._note(update, cut)
             yield from cut
+
+    def _note(self, update: int, micro_batches: Sequence[MicroBatch]) -> None:
+        self.token_pairs[update] += sum(map(_token_pairs, micro_batches))
+        self.padding_slots[update] += sum(micro_batch.padding_slots for micro_batch in micro_batches)
 
     def _plan(self, update: int, world_size: int) -> WindowPlan:
         size = self._size(update)
@@ -117,6 +124,7 @@ class Feed:
             self._agreement.rank,
             config.data.rows,
             config.seq_len,
+            self._source.has_prompts,
         )
         real = [micro_batch for micro_batch in cut if micro_batch.sequences]
         return [_pinned(micro_batch) for micro_batch in real] if config.device == "cuda" else real

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bench.sweep.fields import DataSpec, TrialConfig
+from bench.sweep.fields import FILE_SOURCES, DataSpec, TrialConfig
 from bench.sweep.paths import value_at
 from bench.sweep.presets import PRESETS
 from bench.sweep.settings import SETTINGS
@@ -23,10 +23,9 @@ def config_columns(config: TrialConfig) -> dict[str, Any]:
 
 def data_source(data: DataSpec) -> str:
     """Name the source of the text, such as corpus: stdlib."""
-    if data.text is not None:
-        return f"text: {data.text}"
-    if data.tokens is not None:
-        return f"tokens: {data.tokens}"
+    for kind in FILE_SOURCES:
+        if (name := getattr(data, kind)) is not None:
+            return f"{kind}: {name}"
     if data.synthetic is not None:
         rest = data.synthetic.model_dump(exclude_defaults=True, exclude={"mean_tokens"})
         words = [f"mean {data.synthetic.mean_tokens} tokens", *(f"{key} {value}" for key, value in rest.items())]

@@ -39,6 +39,8 @@ class MicroBatch:
     """B * T, the elements really fed, padding included [this rank]."""
     unit_sum: float
     """Its share of the window's denominator in the loss's own unit; valid targets for language models [this rank]."""
+    padding_slots: int = 0
+    """Token slots that only fill up rows: no token of a sequence is in them [this rank]."""
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         """Unpack as the pair that a loss takes: inputs, targets."""
@@ -66,6 +68,7 @@ def cut_window(
     rank: int,
     rows: Rows,
     seq_len: int,
+    has_prompts: bool = False,
 ) -> list[MicroBatch]:
     """Cut the sequences of one window into the micro-batches of one rank.
 
@@ -81,21 +84,22 @@ def cut_window(
         rank: This rank, 0 .. R-1.
         rows: How rows are filled up.
         seq_len: Most inputs of a row [tokens].
+        has_prompts: Whether sequences hold complements of ids, which are no targets.
     """
     chunks = [sequences[i : i + micro_batch_size] for i in range(0, len(sequences), micro_batch_size)]
     micro_steps = -(-len(chunks) // world_size)
-    mine = [_fill(chunk, rows, seq_len) for chunk in chunks[rank::world_size]]
+    mine = [_fill(chunk, rows, seq_len, has_prompts) for chunk in chunks[rank::world_size]]
     mine += [_nothing() for _ in range(micro_steps - len(mine))]
     return mine
 
 
-def _fill(chunk: Sequence[NDArray[np.int64]], rows: Rows, seq_len: int) -> MicroBatch:
+def _fill(chunk: Sequence[NDArray[np.int64]], rows: Rows, seq_len: int, has_prompts: bool) -> MicroBatch:
     """Lay one chunk of sequences into padded rows."""
     lengths = [len(sequence) - 1 for sequence in chunk]
     longest = max(lengths)
     assert longest <= seq_len, f"a sequence of {longest + 1} tokens does not fit rows of {seq_len} inputs"
     width = longest if rows == "ragged" else seq_len
-    if min(lengths) == width:
+    if min(lengths) == width and not has_prompts:  # the two may share memory, where prompts could not be uncovered
         both = np.stack(chunk)
         inputs, targets = np.ascontiguousarray(both[:, :-1]), np.ascontiguousarray(both[:, 1:])
     else:
@@ -104,7 +108,8 @@ def _fill(chunk: Sequence[NDArray[np.int64]], rows: Rows, seq_len: int) -> Micro
         for row, (sequence, length) in enumerate(zip(chunk, lengths, strict=True)):
             inputs[row, :length] = sequence[:-1]
             targets[row, :length] = sequence[1:]
-    valid_targets = sum(lengths)
+    tokens = sum(lengths)
+    valid_targets = _uncover_prompts(inputs, targets) if has_prompts else tokens
     return MicroBatch(
         inputs=torch.from_numpy(inputs),
         targets=torch.from_numpy(targets),
@@ -112,7 +117,16 @@ def _fill(chunk: Sequence[NDArray[np.int64]], rows: Rows, seq_len: int) -> Micro
         valid_targets=valid_targets,
         token_slots=inputs.size,
         unit_sum=float(valid_targets),
+        padding_slots=inputs.size - tokens,
     )
+
+
+def _uncover_prompts(inputs: NDArray[np.int64], targets: NDArray[np.int64]) -> int:
+    """Turn complements back into ids, and as targets into ignored ones, in place; count the targets that are valid."""
+    np.invert(inputs, out=inputs, where=inputs < 0)
+    is_ignored = targets < 0
+    targets[is_ignored] = IGNORED_TARGET
+    return targets.size - int(np.count_nonzero(is_ignored))
 
 
 def _nothing() -> MicroBatch:
@@ -124,4 +138,5 @@ def _nothing() -> MicroBatch:
         valid_targets=0,
         token_slots=1,
         unit_sum=0.0,
+        padding_slots=1,
     )
