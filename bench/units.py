@@ -129,6 +129,15 @@ def listed(texts: Sequence[str], most: int, joint: str = ", ") -> str:
     return joint.join(texts[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
+def cut_text(text: str, most: int) -> str:
+    """Cut a text of more than so many characters at the end of a word, and show that it goes on."""
+    if len(text) <= most:
+        return text
+    head = text[: most - len(" ...")]
+    words, _, _ = head.rpartition(" ") if text[len(head)] != " " else (head, "", "")
+    return f"{(words or head).rstrip()} ..."
+
+
 def _three_digits(value: float) -> str:
     """Write a number with about three significant digits and no exponent."""
     size = abs(value)

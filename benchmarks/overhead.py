@@ -128,7 +128,7 @@ def through_bench(work: Work) -> Launch:
         (left,) = out.glob(f"logs/{row['trial_id']}-*/rank-0.json")
         timing = json.loads(left.read_text())["timing"]
     update_cpu_s = float(row["timed_cpu_s"]) / work.updates
-    return Launch(timing["timed_from_s"], timing["timed_to_s"], update_cpu_s, updates["train_loss"].tolist())
+    return Launch(timing["timed_from_s"], timing["timed_to_s"], update_cpu_s, updates["train_loss"].dropna().tolist())
 
 
 def side_by_side(work: Work) -> tuple[Launch, Bare]:

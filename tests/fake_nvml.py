@@ -34,6 +34,7 @@ class FakeGpu:
     sm_clock_default_mhz: Told = lambda s: 1155
     sm_clock_max_mhz: Told = lambda s: 1410
     mig_mode: Told = lambda s: [0, 0]
+    persistence_mode: Told = lambda s: 1
 
 
 @dataclass
@@ -49,7 +50,7 @@ class FakeNvml:
 
     def __getattr__(self, name: str) -> Any:
         """Give constants and errors of the real bindings; functions only if they are told below."""
-        if name.startswith(("nvmlDevice", "nvmlSystem")) or name == "nvmlInit":
+        if name.startswith(("nvmlDevice", "nvmlSystem")) or name in ("nvmlInit", "nvmlShutdown"):
             function = {**_PLAIN, **_SEARCHING}.get(name)
             if function is None:
                 raise AttributeError(name)
@@ -99,6 +100,7 @@ def _processes(fake: FakeNvml, gpu: FakeGpu) -> Any:
 
 _SEARCHING: dict[str, Callable[..., Any]] = {
     "nvmlInit": lambda fake: None,
+    "nvmlShutdown": lambda fake: None,
     "nvmlSystemGetDriverVersion": lambda fake: "550.54.15",
     "nvmlDeviceGetCount": lambda fake: len(fake.gpus),
     "nvmlDeviceGetHandleByIndex": lambda fake, index: fake.gpus[index],
@@ -121,6 +123,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetTemperature": lambda fake, gpu, sensor: gpu.temperature_c,
     "nvmlDeviceGetCurrentClocksEventReasons": lambda fake, gpu: gpu.reasons,
     "nvmlDeviceGetCurrentClocksThrottleReasons": lambda fake, gpu: gpu.reasons,
+    "nvmlDeviceGetPersistenceMode": lambda fake, gpu: gpu.persistence_mode,
     "nvmlDeviceGetTotalEccErrors": lambda fake, gpu, kind, since: gpu.ecc_uncorrected,
 }
 FUNCTIONS = (*_SEARCHING, *_PLAIN)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from bench.loop import UpdateResult, WindowCounts, WindowPlan
-from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPass, MemoryPeaks, Residents
+from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks, Residents, Witnessed
 
 
 class CountingClock:
@@ -40,16 +40,18 @@ class FakeAllocator:
 
     def __init__(self, capacity_bytes: int = 1 << 40) -> None:
         self.capacity_bytes = capacity_bytes
-        self.allocated = self.active = self.reserved = 0
+        self.requested = self.allocated = self.active = self.reserved = 0
         self.retries = self.ooms = 0
         self.reset_peaks()
 
     def reset_peaks(self) -> None:
         """Start all peaks anew from what is held now."""
-        self.peaks = MemoryPeaks(self.allocated, self.active, self.reserved)
+        self.peaks = MemoryPeaks(self.allocated, self.active, self.reserved, requested_bytes=self.requested)
 
-    def allocate(self, count: int) -> None:
-        """Take bytes, from what was freed before or from the device."""
+    def allocate(self, count: int, rounding: int = 0) -> None:
+        """Take bytes, and so many more than were asked for, from what was freed before or from the device."""
+        self.requested += count
+        count += rounding
         if self.active + count > self.capacity_bytes:
             self.ooms += 1
             raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {count} bytes. (a fake)")
@@ -60,10 +62,13 @@ class FakeAllocator:
             max(self.peaks.allocated_bytes or 0, self.allocated),
             max(self.peaks.active_bytes or 0, self.active),
             max(self.peaks.reserved_bytes or 0, self.reserved),
+            requested_bytes=max(self.peaks.requested_bytes or 0, self.requested),
         )
 
-    def free(self, count: int, held_by_stream: bool = False) -> None:
+    def free(self, count: int, held_by_stream: bool = False, rounding: int = 0) -> None:
         """Give bytes back; a stream may still hold them as active."""
+        self.requested -= count
+        count += rounding
         self.allocated -= count
         self.active -= 0 if held_by_stream else count
 
@@ -122,6 +127,10 @@ class FakeDevice:
         """Give those of the allocator."""
         return AllocatorCounts(self.allocator.retries, self.allocator.ooms)
 
+    def allocator_settings(self) -> str:
+        """Have none."""
+        return "default"
+
     def properties(self) -> DeviceProperties:
         """Name a GPU that is not there."""
         return DeviceProperties("Fake GPU", "GPU-fake", self.allocator.capacity_bytes)
@@ -145,8 +154,8 @@ class FakeDevice:
             def phase_begin(self, phase: str) -> None:
                 del phase
 
-            def result(self) -> MemoryPass:
-                return MemoryPass(None, 0)
+            def result(self) -> Witnessed:
+                return Witnessed(None, 0)
 
         yield Nothing()
 

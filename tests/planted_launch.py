@@ -15,6 +15,8 @@ from bench.rank.columns import facts_before, measured_columns, train_losses, upd
 from bench.rank.memory_columns import why_memory_is_wrong
 from bench.rank.protocol import Observations, run_protocol
 from bench.rank.ranks import Ranks
+from bench.rank.witnessed import witness_updates
+from bench.rank.witnessed_columns import witnessed_columns, witnessed_rows
 from bench.rank.workbench import Workbench, build_workbench
 from bench.record.derive import derive
 from bench.record.reduce import reduce_ranks
@@ -110,7 +112,10 @@ def row_of(bench: Workbench) -> tuple[dict[str, Any], list[dict[str, Any]], Obse
     losses = train_losses(bench, observed)
     columns = facts | measured_columns(bench, observed, losses)
     reason = why_invalid(bench, observed, losses) or why_memory_is_wrong(columns)
-    row, updates = reduce_ranks([{"rank": 0, "columns": columns, "updates": update_rows(observed, losses)}])
+    witnessed = witness_updates(bench, observed.pace.is_shortened)
+    columns |= witnessed_columns(bench, witnessed, columns)
+    rows = update_rows(observed, losses) + witnessed_rows(witnessed)
+    row, updates = reduce_ranks([{"rank": 0, "columns": columns, "updates": rows}])
     config = bench.trial.config
     asked = {"accumulation_steps": config.accumulation_steps, "world_size": config.world_size}
     return (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 import torch
@@ -13,6 +15,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
+from bench.launch.trial_file import TrialFile
 from bench.loop import (
     AccumulationLoop,
     DdpGradientSync,
@@ -26,7 +29,13 @@ from bench.loop import (
     parameters_checksum,
     windows,
 )
+from bench.measure.cpu import CpuDevice
 from bench.measure.reductions import Reductions
+from bench.rank.columns import measured_columns, train_losses
+from bench.rank.protocol import run_protocol
+from bench.rank.ranks import Ranks as HostRanks
+from bench.rank.workbench import build_workbench
+from bench.sweep.fields import MeasureSpec, TrialConfig
 from tests.loops import CPU, Bias, Bomb, Trained, train
 from tests.oracle import Batch, TinyLM, make_optimizer
 
@@ -169,6 +178,53 @@ def _spoiled(loss: SummedCrossEntropy, ddp: DistributedDataParallel) -> Any:
         return total
 
     return loss_sum
+
+
+class CountedCpu(CpuDevice):
+    """A CPU whose clock moves on at each mark, by as much but for the noise, and by nothing else."""
+
+    def __init__(self, tick_s: float, noise: float, seed: int) -> None:
+        super().__init__()
+        self._tick_s, self._noise, self._now_ns = tick_s, noise, 0
+        self._random = Random(seed)
+
+    def mark(self) -> int:
+        """Let the time of one micro-step pass."""
+        self._now_ns += round(self._tick_s * (1 + self._noise * self._random.uniform(-1, 1)) * 1e9)
+        return self._now_ns
+
+
+def measured(
+    ranks: Ranks,
+    cache: str,
+    tick_s: float,
+    accumulation_steps: int,
+    measure: dict[str, Any],
+    noise: float = 0.0,
+    **config: Any,
+) -> dict[str, Any]:
+    """Measure a nano trial whose micro-steps take `tick_s` on this rank, but for noise; give what the rank reports."""
+    os.environ["XDG_CACHE_HOME"] = cache
+    spec = MeasureSpec.model_validate({"quality_updates": 0, **measure})
+    trial = TrialConfig.model_validate(
+        {
+            "device": "cpu",
+            "model": {"preset": "gpt2-nano"},
+            "data": {"synthetic": {"documents": 300, "mean_tokens": 12}, "rows": "packed"},
+            "seq_len": 16,
+            "world_size": ranks.world,
+            "global_batch_size": accumulation_steps * ranks.world,
+            "accumulation_steps": accumulation_steps,
+            "micro_batch_size": 1,
+            "optimizer": {"name": "adamw", "lr": 0.01, "beta1": 0.9, "beta2": 0.95},
+            **config,
+        }
+    )
+    file = TrialFile("s", "0" * 12, 0, 0, 0, trial, spec, ranks.world, ())
+    device = CountedCpu(tick_s, noise, ranks.rank)
+    bench = build_workbench(file, HostRanks(ranks.rank, ranks.world, ranks.hosts), device, [])
+    observed = run_protocol(bench)
+    return measured_columns(bench, observed, train_losses(bench, observed))
 
 
 class Branches(nn.Module):

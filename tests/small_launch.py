@@ -7,8 +7,10 @@ from typing import Any
 from bench.launch.trial_file import TrialFile
 from bench.measure.cpu import CpuDevice
 from bench.rank.columns import facts_before, measured_columns, train_losses
-from bench.rank.protocol import run_protocol
+from bench.rank.protocol import Observations, run_protocol
 from bench.rank.ranks import Ranks
+from bench.rank.witnessed import WitnessedUpdates, witness_updates
+from bench.rank.witnessed_columns import witnessed_columns
 from bench.rank.workbench import Workbench, build_workbench
 from bench.sweep.fields import MeasureSpec, TrialConfig
 
@@ -36,6 +38,13 @@ def build(
 
 def columns_of(bench: Workbench) -> dict[str, Any]:
     """Run the launch; give what its rank reports."""
+    return columns_and_witnessed(bench)[0]
+
+
+def columns_and_witnessed(bench: Workbench) -> tuple[dict[str, Any], Observations, WitnessedUpdates]:
+    """Run the launch; give what its rank reports, and what it reports it from."""
     facts = facts_before(bench)
     observed = run_protocol(bench)
-    return facts | measured_columns(bench, observed, train_losses(bench, observed))
+    columns = facts | measured_columns(bench, observed, train_losses(bench, observed))
+    witnessed = witness_updates(bench, observed.pace.is_shortened)
+    return columns | witnessed_columns(bench, witnessed, columns), observed, witnessed

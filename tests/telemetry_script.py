@@ -27,15 +27,22 @@ def play(
     call_limit_s: float = PATIENCE_S,
     own_pids: Sequence[int] = (OWN_PID,),
     uuids: Sequence[str] | None = None,
+    stops_s: float = END_S + 0.1,
+    **timing: Any,
 ) -> Health:
-    """Play one launch whose ranks have one GPU each, and give what a row gets of it."""
+    """Play one launch whose ranks have one GPU each, and give what a row gets of it.
+
+    The last sample is taken at `END_S`; the launch has ended at `stops_s`.
+    """
     clock = ScriptClock()
     nvml = FakeNvml(list(gpus), clock, refused or {})
-    watch = GpuWatch(nvml, clock, call_limit_s=call_limit_s, init_limit_s=call_limit_s)
-    telemetry = Telemetry([gpu.uuid for gpu in gpus] if uuids is None else uuids, Stepped(watch, clock))
+    watch = GpuWatch(nvml, clock, call_limit_s=call_limit_s, first_limit_s=call_limit_s)
+    stepped = Stepped(watch, clock)
+    stepped.stops_s = stops_s
+    telemetry = Telemetry([gpu.uuid for gpu in gpus] if uuids is None else uuids, stepped)
     with telemetry.watching("cuda", len(gpus)) as launch:
         pass
-    health = launch.health(end_of(gpus, own_pids, timed_s))
+    health = launch.health(end_of(gpus, own_pids, timed_s, **timing))
     telemetry.close()
     return health
 
@@ -48,8 +55,9 @@ def end_of(
     for rank, gpu in enumerate(gpus):
         document: dict[str, Any] = {"outcome": "ok", "columns": {"gpu_uuid": gpu.uuid}}
         if timed_s is not None:
-            edges = {"timed_from_s": timed_s[0], "timed_to_s": timed_s[1], "reserved_bytes": RESERVED_BYTES}
-            document["timing"] = {"pid": pids[rank] if rank < len(pids) else None, **edges, **timing}
+            edges = {f"{name}_{edge}_s": timed_s[edge == "to"] for name in ("timed", "held") for edge in ("from", "to")}
+            own = {"pid": pids[rank] if rank < len(pids) else None, "reserved_bytes": RESERVED_BYTES}
+            document["timing"] = {**own, **edges, **timing}
         ends.append(RankEnd(rank, 0, document, None))
     return LaunchEnd(tuple(ends), None, END_S, pids=tuple(pids))
 
@@ -61,6 +69,8 @@ class Stepped(GpuWatch):
         self.__dict__ = watch.__dict__
         self._script = clock
         self.stopped = 0
+        self.stops_s = 0.0
+        """When the launch has ended, where that is later than the last sample."""
         self.is_asleep = False
         """Whether the launch ends before the first sample."""
 
@@ -78,4 +88,5 @@ class Stepped(GpuWatch):
     def stop(self) -> list[GpuTrack]:
         """Note it."""
         self.stopped += 1
+        self._script.now_s = max(self._script.now_s, self.stops_s)
         return super().stop()

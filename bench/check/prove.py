@@ -68,7 +68,7 @@ def prove_step(step: Step, subject: Subject, deadline_s: float, world_size: int 
         return failed(_raised(tried.error, subject))
     on_ranks = f" on {world_size} ranks, and on one" if world_size > 1 else ""
     ended = f"{len(tried.watched)} of {len(CASES)} cases ended{on_ranks}{_note(subject)}"
-    lines = [Line("runs", "PASS", float(len(tried.watched)), "; ".join([ended, *tried.notes]))]
+    lines = [_runs_line(tried, "; ".join([ended, *tried.notes]))]
     lines += [_with_rounding(line, tried) for line in _common_lines(tried.watched, subject, tried, is_random)]
     lines += [
         Line("counters", "NOT APPLICABLE", None, "the step reports none"),
@@ -106,7 +106,7 @@ def prove_loop(
         return failed(_raised(tried.error, subject))
     ranks = "one rank" if agreement.world_size == 1 else f"{agreement.world_size} ranks, and on one"
     ended = f"{len(watched)} of {len(CASES)} cases finished on {ranks}{_note(subject)}"
-    lines = [Line("runs", "PASS", float(len(watched)), ended)]
+    lines = [_runs_line(tried, ended)]
     lines += _common_lines(watched, subject, tried, is_random_at_rest(subject))
     if watched:
         lines.append(native_lines.counters_line(native, watched, agreement.world_size))
@@ -116,6 +116,13 @@ def prove_loop(
         lines.append(_in_precision(request, subject, deadline_s))
         lines.append(_validation(subject, validate))
     return in_order(lines)
+
+
+def _runs_line(tried: Tried, words: str) -> Line:
+    """Say that the step runs, unless the time was up before it was tried."""
+    if not tried.watched and tried.reason is not None:
+        return Line("runs", "NOT PROVEN", None, tried.reason)
+    return Line("runs", "PASS", float(len(tried.watched)), words)
 
 
 def in_order(lines: Sequence[Line]) -> list[Line]:

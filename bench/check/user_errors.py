@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from bench.errors import BenchError
+from bench.units import cut_text
 
 _NOT_THE_USERS = tuple(
     os.path.realpath(folder)
@@ -21,7 +22,7 @@ _NOT_THE_USERS = tuple(
         ),
     }
 )
-_MOST_WORDS = 400
+_MOST_LETTERS = 400
 
 
 class NoSuchNameError(BenchError):
@@ -34,7 +35,7 @@ _NO_SYNC = "no_sync exists on a DistributedDataParallel model alone, and the che
 def described(error: BaseException) -> str:
     """Write an error's type, its first line, and the last line of the user's own code that led to it."""
     text = str(error).strip()
-    words = f"{type(error).__name__}: {text.splitlines()[0][:_MOST_WORDS] if text else 'no message'}"
+    words = f"{type(error).__name__}: {cut_text(text.splitlines()[0], _MOST_LETTERS) if text else 'no message'}"
     if isinstance(error, AttributeError) and "'no_sync'" in text:
         words += f"; {_NO_SYNC}"
     where = place_of(error)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import sys
 from typing import Any
 
 import click
 
-from bench.errors import BenchError
+from bench.cli.signals import CommandEnded, ended_by_signals
+from bench.cli.streams import data_written, patient_streams
+from bench.errors import BenchError, StorageError
 
 COMMANDS = {
+    "init": "bench.cli.init",
     "sweep": "bench.cli.sweep",
     "plan": "bench.cli.plan",
     "run": "bench.cli.run",
@@ -34,9 +38,10 @@ Exit codes:
   1  some trials of the folder failed, or a check failed
   2  usage or bad input
   3  another sweep is using the folder
-  4  results cannot be written or read
+  4  results cannot be written or read, or stdout takes no more, as on a full disk
   5  the machine lacks what was asked for, such as a GPU
   129, 130, 143  interrupted by SIGHUP, Ctrl-C, SIGTERM; finished launches are kept
+A reader of stdout that goes away, as under `| head`, changes none of them.
 """
 
 
@@ -65,6 +70,19 @@ class BenchGroup(click.Group):
             ctx.fail(f"There is no command {args[0]!r}. Did you mean {near[0]}?")
         return super().resolve_command(ctx, args)
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the program; what happens to its streams, and signals, end it in words and with their exit codes."""
+        with patient_streams():
+            try:
+                with ended_by_signals(), data_written():
+                    return super().main(*args, **options)
+            except CommandEnded as ended:
+                click.echo("interrupted", err=True)
+                sys.exit(ended.exit_code)
+            except StorageError as error:
+                click.echo(f"Error: {error}", err=True)
+                sys.exit(error.exit_code)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error meant for the user becomes its message on stderr and its exit code."""
         try:
@@ -87,5 +105,6 @@ def main() -> None:
 
     \b
     Example:
-      bench sweep sweeps/quickstart.yaml
+      bench init quickstart
+      bench sweep quickstart.yaml
     """

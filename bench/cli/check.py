@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.cli.options import NamedPath, require_current_folder
 from bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _COLORS = {"PASS": "green", "FAIL": "red", "NOT PROVEN": "yellow", "NOT APPLICAB
 
 
 @click.command()
-@click.argument("sweep_file", metavar="[SWEEP]", type=click.Path(path_type=Path), required=False)
+@click.argument("sweep_file", metavar="[SWEEP]", type=NamedPath(), required=False)
 @click.option(
     "--step",
     metavar="MODULE:FUNCTION",
@@ -61,7 +62,7 @@ _COLORS = {"PASS": "green", "FAIL": "red", "NOT PROVEN": "yellow", "NOT APPLICAB
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit for each configuration; what is left then is NOT PROVEN.",
+    help="Time limit for each configuration, the start of its processes included; what is left then is NOT PROVEN.",
 )
 @click.pass_context
 def check(
@@ -93,18 +94,20 @@ def check(
     from bench.record.paths import LaunchPaths
     from bench.units import counted
 
+    require_current_folder()
     requests = list(_requests(sweep_file, step, model, device, world_size, time_limit_s))
     rows: list[dict[str, Any]] = []
     verdicts = []
     on_one_rank: dict[str, list[Line]] = {}
     launcher = rank_launcher()
-    launcher.warm_up()
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder, Interrupts() as interrupts:
+        launcher.warm_up()  # signals are merely noted: none comes between the start of a server and the note of it
         for request in requests:
             lines = run_proof(
                 request, lambda key: LaunchPaths(Path(folder) / key), launcher, interrupts, known=on_one_rank
             )
             if lines is None:
+                click.echo("interrupted", err=True)
                 ctx.exit(128 + (interrupts.number or 15))
             verdicts.append(overall(lines))
             rows += [_row(request, verdicts[-1], line) for line in lines]

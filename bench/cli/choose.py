@@ -101,7 +101,7 @@ def _only_one(text: str, choices: Sequence[Choice], source: Path) -> Choice:
 
 
 def _found(text: str, choices: Sequence[Choice]) -> list[Choice]:
-    from bench.record.columns import COLUMN_BY_NAME
+    from bench.report.named_results import SHOWN_BY_NAME
     from bench.report.where import parse_condition
 
     named = [one for one in choices if text.strip() in one.names]
@@ -113,7 +113,7 @@ def _found(text: str, choices: Sequence[Choice]) -> list[Choice]:
         return []  # no condition either, so a name or id that is not there
     conditions = [parse_condition(part, "--run") for part in re.split(r"\s+and\s+", text)]
     for condition in conditions:
-        if COLUMN_BY_NAME[condition.column].rule != "config" and condition.column != "trial_id":
+        if SHOWN_BY_NAME[condition.column].rule != "config" and condition.column != "trial_id":
             raise BenchError(
                 f"--run {text!r}: {condition.column} is measured, so not known before a launch. Use a setting, such "
                 "as amp_mode or micro_batch_size."

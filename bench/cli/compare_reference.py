@@ -44,7 +44,7 @@ def hold_against_reference(
     from bench.decide.reference_output import render_reference
     from bench.report.launches import load_launches
 
-    comparison = compare_with_reference(load_launches(paths, where), name, force)
+    comparison = compare_with_reference(load_launches(paths, where, pool=True), name, force)
     text = render_reference(comparison, chosen_format(format), width=terminal_width(), color=terminal_color())
     if comparison.is_forced:
         click.echo("FORCED: results of different measurement versions are compared. See the notes.", err=True)

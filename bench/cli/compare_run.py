@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bench.cli.options import require_current_folder
 from bench.errors import BenchError
 from bench.units import listed
 
@@ -60,10 +61,13 @@ def run_side_by_side(ctx: click.Context, source: Path, texts: Sequence[str], opt
     Raises:
         BenchError: The configurations cannot be told from `texts`, cannot run here, or are not alike enough.
     """
+    from rich.console import Console
+
     from bench.cli.choose import choices_of, choose
-    from bench.cli.progress import PatientConsole, SweepProgress
+    from bench.cli.progress import SweepProgress
     from bench.drive.driver import SweepInterrupted, run_sweep
 
+    require_current_folder()
     chosen = choose(choices_of(source, options.device), texts, source)
     if not options.force:
         _refuse_unlike(chosen)
@@ -72,7 +76,7 @@ def run_side_by_side(ctx: click.Context, source: Path, texts: Sequence[str], opt
     _refuse_other_comparison(folder, sweep)
     _say_what_runs(chosen, options.blocks, folder)
     try:
-        with SweepProgress(PatientConsole(stderr=True)) as progress:
+        with SweepProgress(Console(stderr=True)) as progress:
             summary = run_sweep(sweep, folder, facts, progress, prove=True)
     except SweepInterrupted as interrupt:
         click.echo(f"interrupted; finished launches are kept, {interrupt.left} are left. Resume with:", err=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from bench.cli.options import hang
+from bench.cli.options import hang, require_current_folder
 
 
 @click.command()
@@ -59,6 +59,7 @@ def env(ctx: click.Context, device: str, output_format: str, calibrate: bool, th
     from bench.errors import EnvironmentFault
     from bench.machine.report import report_machine
 
+    require_current_folder()
     if calibrate:
         click.echo("measuring the ceilings of the device ...", err=True)
     report = report_machine(device, calibrate, threads)
@@ -165,6 +166,8 @@ def _gpu(gpu: dict[str, Any]) -> str:
     if gpu["sm_clock_mhz"] is not None:
         most = f" of {gpu['sm_clock_max_mhz']}" if gpu["sm_clock_max_mhz"] is not None else ""
         parts.append(f"{gpu['sm_clock_mhz']}{most} MHz")
+    if gpu["persistence_mode"] is False:
+        parts.append("persistence mode off, so that each start takes seconds longer")
     parts.append(_processes(gpu["processes"]))
     if gpu["mig_devices"]:
         slices = ", ".join(f"{mig['name'] or 'unnamed'} {mig['uuid'] or ''}".strip() for mig in gpu["mig_devices"])

@@ -17,13 +17,13 @@ def trials_that_meet(conditions: Sequence[str]) -> Callable[[Trial], bool]:
     Raises:
         BenchError: A condition cannot be understood, or is about what only a finished launch has.
     """
-    from bench.record.columns import COLUMN_BY_NAME
     from bench.record.config_columns import config_columns
+    from bench.report.named_results import SHOWN_BY_NAME
     from bench.report.where import parse_condition
 
     parsed = [parse_condition(text, "--only") for text in conditions]
     for condition in parsed:
-        if COLUMN_BY_NAME[condition.column].rule != "config":
+        if SHOWN_BY_NAME[condition.column].rule != "config":
             raise BenchError(
                 f"--only: {condition.column} is measured, so not known before a launch. Use a setting, such as "
                 "amp_mode or micro_batch_size."

@@ -6,11 +6,14 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from bench.errors import BenchError, StorageError
 
 if TYPE_CHECKING:
     from bench.report.table import Format
@@ -21,9 +24,47 @@ NO_LIMIT = 10_000
 """Width of a table that goes into a pipe or a file [characters]."""
 
 
+class NamedPath(click.Path):
+    """Take the path of a file or folder; an empty one, as an unset variable of a script gives, is none."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse what names nothing: pathlib takes it for the current folder."""
+        if os.fspath(value) == "":
+            self.fail("the path is empty. Name one, or leave the option out.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+OUT_FOLDER = NamedPath(file_okay=False)
+"""Folder to write to, made if need be."""
+
+
+@contextmanager
+def out_named() -> Iterator[None]:
+    """Name the option that chooses another place, where one cannot be written."""
+    try:
+        yield
+    except StorageError as error:
+        raise StorageError(f"{error} Choose another place with --out.") from error
+
+
+def require_current_folder() -> None:
+    """Refuse to start processes from a folder that is gone: neither their interpreter nor torch can work there.
+
+    Raises:
+        BenchError: The current folder was deleted.
+    """
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise BenchError(f"The current folder is gone: {error.strerror}. Change to another one (cd).") from error
+
+
 def results_argument(command: Command) -> Command:
     """Add RESULTS..., one or more results folders or parquet files."""
-    kind = click.Path(path_type=Path)
+    kind = NamedPath()
     return click.argument("results", metavar="RESULTS...", nargs=-1, required=True, type=kind)(command)
 
 
@@ -36,6 +77,16 @@ def where_option(command: Command) -> Command:
         help="Keep only rows that match, such as 'amp_mode == bf16' or 'peak_allocated_bytes < 4e9'. OP is one of "
         "== != < <= > >=; VALUE is in base units (bytes, seconds, tokens), or null for missing. May be repeated: a "
         "row must match all.  [default: all rows]",
+    )(command)
+
+
+def pool_option(command: Command) -> Command:
+    """Add --pool."""
+    return click.option(
+        "--pool",
+        is_flag=True,
+        help="Make one set of rounds of all RESULTS, as of parts of one sweep; a launch that is in several counts "
+        "once.  [default: the rows of each stand under its own name]",
     )(command)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import NO_LIMIT
+from bench.cli.options import NO_LIMIT, NamedPath
 from bench.errors import EnvironmentFault
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ PLANNED_COLUMNS = (
 
 
 @click.command()
-@click.argument("sweep_file", metavar="SWEEP", type=click.Path(path_type=Path))
+@click.argument("sweep_file", metavar="SWEEP", type=NamedPath())
 @click.option(
     "--format",
     type=click.Choice(["table", "csv", "markdown", "json"]),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bench.cli.options import results_argument, where_option
+from bench.cli.options import OUT_FOLDER, out_named, pool_option, results_argument, where_option
 from bench.errors import BenchError
 from bench.plots import KINDS
 
@@ -25,6 +25,7 @@ Example:
 @click.command(help=_HELP)
 @results_argument
 @where_option
+@pool_option
 @click.option(
     "--kind",
     multiple=True,
@@ -33,23 +34,31 @@ Example:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OUT_FOLDER,
     metavar="FOLDER",
     help="Folder for the figures; older figures in it are replaced.  [default: plots/ beside the results]",
 )
-def plot(results: tuple[Path, ...], where: tuple[str, ...], kind: tuple[str, ...], out: Path | None) -> None:
+def plot(
+    results: tuple[Path, ...], where: tuple[str, ...], pool: bool, kind: tuple[str, ...], out: Path | None
+) -> None:
     """Draw, and print the paths."""
     from bench.plots.draw import draw_plots
     from bench.report.launches import launches_of, require_rows
     from bench.report.machines import why_mixed_methods
     from bench.report.select import select_table, select_updates
 
-    table = select_table(results, where)
+    table = select_table(results, where, pool)
     require_rows([table], results, where)
     if mixed := why_mixed_methods(launches_of(table)):
         raise BenchError(mixed)
-    updates = [row for path in results if (found := select_updates(path)) is not None for row in found.to_pylist()]
-    paths, notes = draw_plots(table, updates, out or _beside(results), kind or KINDS)
+    updates = [
+        {**row, "source": place}
+        for place, path in enumerate(results)
+        if (found := select_updates(path)) is not None
+        for row in found.to_pylist()
+    ]
+    with out_named():
+        paths, notes = draw_plots(table, updates, out or _beside(results), kind or KINDS)
     for path in paths:
         click.echo(path)
     for note in notes:

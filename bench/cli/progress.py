@@ -19,21 +19,6 @@ RESULTS_ALL_THE_SAME = frozenset({"ok", "oom", "oom_host", "interrupted"})
 """Outcomes that are results, or that somebody asked for, so that the summary of failures leaves them out."""
 
 
-class PatientConsole(Console):
-    """Print for people as long as somebody reads; a reader that went away must not end a sweep of hours."""
-
-    def on_broken_pipe(self) -> None:
-        """Print nothing from now on."""
-        self.quiet = True
-
-    def print(self, *objects: Any, **style: Any) -> None:
-        """Print as usual, or not at all."""
-        try:
-            super().print(*objects, **style)
-        except OSError:
-            self.quiet = True
-
-
 class SweepProgress:
     """Show what runs, what is done, how much and how long is left, and how each launch ended."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bench.cli.options import results_argument, terminal_width, where_option
+from bench.cli.options import pool_option, results_argument, terminal_width, where_option
 
 
 class Count(click.ParamType[int]):
@@ -75,6 +75,7 @@ class Finite(click.FloatRange):
     help="Also consider what is not proven or not known to fit; the answer says so.",
 )
 @where_option
+@pool_option
 @click.option(
     "--format",
     type=click.Choice(["table", "json"]),
@@ -91,6 +92,7 @@ def recommend(
     headroom: float,
     accept_unproven: bool,
     where: tuple[str, ...],
+    pool: bool,
     format: str,
 ) -> None:
     """Recommend the configuration for a long run.
@@ -116,7 +118,7 @@ def recommend(
     from bench.report.launches import load_launches
 
     question = Question(global_batch_size, gpus, run_tokens, price_per_gpu_hour, headroom, accept_unproven)
-    result = choose(load_launches(results, where), question)
+    result = choose(load_launches(results, where, pool), question)
     text = (
         recommendation_json(result, results)
         if format == "json"

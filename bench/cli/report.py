@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bench.cli.options import results_argument, where_option
+from bench.cli.options import NamedPath, out_named, pool_option, results_argument, where_option
 from bench.cli.recommend import Count
 from bench.errors import BenchError
 
@@ -14,6 +14,7 @@ from bench.errors import BenchError
 @click.command()
 @results_argument
 @where_option
+@pool_option
 @click.option(
     "--global-batch-size",
     type=Count(),
@@ -25,13 +26,14 @@ from bench.errors import BenchError
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=NamedPath(dir_okay=False),
     metavar="FILE",
     help="The page; an older one is replaced.  [default: report.html beside the results]",
 )
 def report(
     results: tuple[Path, ...],
     where: tuple[str, ...],
+    pool: bool,
     global_batch_size: int | None,
     run_tokens: int,
     out: Path | None,
@@ -58,12 +60,13 @@ def report(
         if len(results) > 1:
             raise BenchError(f"{len(results)} results named: give a file for the page with --out.")
         out = (results[0] if results[0].is_dir() else results[0].parent) / "report.html"
-    table = select_table(results, where)
+    table = select_table(results, where, pool)
     require_rows([table], results, where)
     if mixed := why_mixed_methods(launches_of(table)):
         raise BenchError(mixed)
     page = build_page(table, Question(global_batch_size, run_tokens=run_tokens))
-    write_atomically(out, page.text.encode())
+    with out_named():
+        write_atomically(out, page.text.encode())
     if not page.is_interactive:
         click.echo("the chart is a plain picture: pip install 'accumbench[report]' makes it interactive", err=True)
     if page.shown < page.total:

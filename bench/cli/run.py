@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from bench.cli.options import OUT_FOLDER, require_current_folder
 from bench.errors import BenchError
 from bench.sweep.settings import FLAG_OF, SETTINGS
 
@@ -52,7 +53,7 @@ def _in_flags(sentence: str) -> str:
 @_setting("--updates", "Fixed number of updates of the timed part.  [default: 20 with --warmup-updates]", int)
 @_setting("--quality-updates", "Update whose loss is reported; 0 for none.  [default: 20]", int)
 @_setting("--timeout-s", "Time limit of the launch [seconds].  [default: 1800]", float)
-@click.option("--out", type=click.Path(path_type=Path), help="Results folder.  [default: results/run-<utc>-<trial>]")
+@click.option("--out", type=OUT_FOLDER, help="Results folder.  [default: results/run-<utc>-<trial>]")
 @click.pass_context
 def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     """Run one trial from flags, for a quick look.
@@ -75,6 +76,7 @@ def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     from bench.sweep.flags import sweep_from_flags
     from bench.sweep.trial import Search, Skipped
 
+    require_current_folder()
     length = {name: given.pop(name) for name in ("preset", "warmup_updates", "updates")}
     if all(value is None for value in length.values()):
         length["preset"] = "quick"

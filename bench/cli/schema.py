@@ -10,11 +10,12 @@ def schema() -> None:
     """Print the JSON schema of the sweep file, for editors.
 
     An editor that knows it completes keys, shows what each means with its unit and default, and marks mistakes while
-    you write. The files in sweeps/ name it in their first line. Always JSON, on stdout.
+    you write. `bench init` puts it beside the sweep files it writes, which name it in their first line. Always JSON, on
+    stdout.
 
     \b
     Example:
-      bench schema > sweeps/schema.json
+      bench schema > schema.json
     """
     from bench.sweep.schema import schema_text
 

@@ -10,6 +10,7 @@ from bench.cli.options import (
     chosen_format,
     columns_option,
     format_option,
+    pool_option,
     results_argument,
     terminal_color,
     terminal_width,
@@ -20,9 +21,10 @@ from bench.cli.options import (
 @click.command()
 @results_argument
 @where_option
+@pool_option
 @columns_option
 @format_option
-def show(results: tuple[Path, ...], where: tuple[str, ...], columns: tuple[str, ...], format: str) -> None:
+def show(results: tuple[Path, ...], where: tuple[str, ...], pool: bool, columns: tuple[str, ...], format: str) -> None:
     """Show results as one table.
 
     RESULTS is one or more results folders or parquet files. The table has one row per launch, in the order of the
@@ -37,7 +39,7 @@ def show(results: tuple[Path, ...], where: tuple[str, ...], columns: tuple[str, 
     from bench.report.select import select_table
     from bench.report.table import render
 
-    table = select_table(results, where)
+    table = select_table(results, where, pool)
     if where:
         require_rows([table], results, where)
     text = render(table, chosen_format(format), columns, width=terminal_width(), color=terminal_color())

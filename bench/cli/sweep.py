@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from bench.cli.options import OUT_FOLDER, NamedPath, require_current_folder
+
 
 @click.command()
-@click.argument("sweep_file", metavar="SWEEP", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Results folder.  [default: results/<sweep name>]")
+@click.argument("sweep_file", metavar="SWEEP", type=NamedPath())
+@click.option("--out", type=OUT_FOLDER, help="Results folder.  [default: results/<sweep name>]")
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
@@ -84,16 +86,19 @@ def sweep(
     Example:
       bench sweep sweeps/quickstart.yaml
     """
+    from rich.console import Console
+
     from bench.cli.ending import show_end
     from bench.cli.load import load_for_device, refuse_bad_data
     from bench.cli.only import require_trial, trials_that_meet
-    from bench.cli.progress import PatientConsole, SweepProgress
+    from bench.cli.progress import SweepProgress
     from bench.drive.driver import SweepInterrupted, run_sweep
     from bench.drive.folder import repair_folder, set_folder_aside
     from bench.drive.work import rank_launcher
     from bench.sweep.expand import expand
 
-    messages = PatientConsole(stderr=True)
+    require_current_folder()
+    messages = Console(stderr=True)
     asked, facts = load_for_device(sweep_file, device)
     refuse_bad_data(asked)
     if rounds is not None:

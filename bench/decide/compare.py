@@ -12,6 +12,7 @@ from bench.decide.side_by_side import Pauses, rounds_apart
 from bench.decide.verdicts import SpeedVerdict, judge_speeds
 from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
+from bench.report.emulated import emulation_words
 from bench.report.machines import differences, why_not_comparable
 from bench.report.points import Row
 from bench.report.where import parse_condition
@@ -26,8 +27,10 @@ _CAP_DIFFERENCE = 0.10
 
 @dataclass(frozen=True)
 class Compared:
-    """Hold one candidate beside the baseline."""
+    """Hold one candidate beside its baseline."""
 
+    baseline: Configuration
+    """What it is compared with."""
     candidate: Configuration
     """The candidate."""
     reason: str | None
@@ -44,6 +47,14 @@ class Compared:
     """What else its rounds tell; null without an interval."""
     warnings: tuple[str, ...]
     """What must be known beside the verdict, such as unlike machines that were compared by force."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is no speed to compare: of one of the two, or of both where that is not how both must end."""
+        sides = (self.baseline, self.candidate)
+        if any(side.speeds for side in sides):
+            return not all(side.speeds for side in sides)
+        return not (all(side.is_unfit for side in sides) or not any(side.was_run for side in sides))
 
 
 @dataclass(frozen=True)
@@ -62,8 +73,7 @@ class Comparison:
     @property
     def unproven(self) -> list[Configuration]:
         """List what was compared although its accumulation proof failed: it does not train what was asked."""
-        compared = [one.candidate for one in self.candidates if one.verdict is not None]
-        return [one for one in ([self.baseline] if compared else []) + compared if has_failed_proof(one)]
+        return unproven_of(self.candidates)
 
 
 def compare(
@@ -92,7 +102,7 @@ def compare(
     if not others:
         raise BenchError(f"nothing to compare: {base.name} is the only configuration. Add results, or loosen --where.")
     unlike = {
-        id(other): why_not_comparable(base.row, other.row) + _throttled(base, other) for other in others if other.speeds
+        id(other): why_not_comparable(base.row, other.row) + throttled(base, other) for other in others if other.speeds
     }
     judged = [other for other in others if base.speeds and other.speeds and (force or not unlike[id(other)])]
     if not judged and not (unfit_is_answer and (base.is_unfit or all(other.is_unfit for other in others))):
@@ -106,17 +116,24 @@ def compare(
         reasons = unlike.get(id(other), [])
         verdict = verdicts.get(id(other))
         if verdict is None:
-            reason = "; ".join(reasons) or _why_no_speed(other) or "no ratio, as the baseline does not fit"
-            candidates.append(Compared(other, reason, bool(reasons), None, None, None, None, ()))
+            reason = "; ".join(reasons) or why_no_speed(other) or "no ratio, as the baseline does not fit"
+            candidates.append(Compared(base, other, reason, bool(reasons), None, None, None, None, ()))
             continue
         loss = compare_curves(base.row, base_curves, other.row, curves_of(other.launches, curves or {}))
         change = None if None in (base.peak_bytes, other.peak_bytes) else other.peak_bytes - base.peak_bytes  # type: ignore[operator]
         interval = verdict.interval
         extra = None if interval is None else pair_statistics(base.speeds, other.speeds, interval, count)
         warnings = _warnings(base, other, reasons, pauses)
-        candidates.append(Compared(other, None, False, verdict, change, loss, extra, warnings))
+        candidates.append(Compared(base, other, None, False, verdict, change, loss, extra, warnings))
     forced = force and any(unlike[id(other)] for other in judged)
-    return Comparison(base, tuple(candidates), forced, tuple(_own_warnings(base)))
+    return Comparison(base, tuple(candidates), forced, tuple(own_warnings(base)))
+
+
+def unproven_of(candidates: Sequence[Compared]) -> list[Configuration]:
+    """List what was compared although its accumulation proof failed, baselines first."""
+    pairs = [(one.baseline, one.candidate) for one in candidates if one.verdict is not None]
+    compared = {id(one): one for side in zip(*pairs, strict=True) for one in side}
+    return [one for one in compared.values() if has_failed_proof(one)]
 
 
 def has_failed_proof(one: Configuration) -> bool:
@@ -124,7 +141,7 @@ def has_failed_proof(one: Configuration) -> bool:
     return any(launch.get("proof") == "FAIL" for launch in one.launches)
 
 
-def _throttled(base: Configuration, other: Configuration) -> list[str]:
+def throttled(base: Configuration, other: Configuration) -> list[str]:
     """Say which of the two was slowed down by its GPU's protection, so that its speed is not its own."""
     sides = (("the baseline", base), ("the candidate", other))
     names = [name for name, side in sides if any(_NOT_COMPARABLE in (row.get("flags") or []) for row in _ok(side))]
@@ -162,7 +179,8 @@ def _baseline(
     return chosen
 
 
-def _why_no_speed(one: Configuration) -> str | None:
+def why_no_speed(one: Configuration) -> str | None:
+    """Say why a configuration has no speed; null where it has one."""
     if one.speeds:
         return None
     if one.is_unfit:
@@ -174,7 +192,7 @@ def _nothing_left(base: Configuration, others: Sequence[Configuration], unlike: 
     lines = [f"nothing is comparable with {base.name}:"]
     reasons: dict[str, list[str]] = {}
     for other in others:
-        why = "; ".join(unlike.get(id(other), [])) or _why_no_speed(other) or "not compared"
+        why = "; ".join(unlike.get(id(other), [])) or why_no_speed(other) or "not compared"
         reasons.setdefault(why, []).append(other.name)
     lines += [f"  {listed(names, 3, '; ')}: {why}" for why, names in list(reasons.items())[:8]]
     if any(unlike.values()):
@@ -182,23 +200,29 @@ def _nothing_left(base: Configuration, others: Sequence[Configuration], unlike: 
     return "\n".join(lines)
 
 
-def _own_warnings(one: Configuration) -> list[str]:
+def flags_of(one: Configuration) -> list[str]:
+    """List what the launches of a configuration were flagged with."""
+    return sorted({str(flag) for launch in one.launches for flag in launch.get("flags") or []})
+
+
+def own_warnings(one: Configuration, with_flags: bool = True) -> list[str]:
     """Say what must be known of one configuration, whatever it is compared with."""
     warnings = [one.fault] if one.fault and one.speeds else []
     if has_failed_proof(one):
         warnings.append("proof FAIL: its update is not the global batch's, so its speed is that of different work")
-    flags = sorted({flag for launch in one.launches for flag in launch.get("flags") or []})
-    if flags:
+    if with_flags and (flags := flags_of(one)):
         warnings.append("flags: " + ", ".join(flags))
     if one.extrapolation is not None:
         warnings.append(one.extrapolation)
+    if emulated := emulation_words(one.launches):
+        warnings.append(emulated)
     if skipped := sum(launch.get("updates_skipped") or 0 for launch in one.launches):
         warnings.append(f"{skipped} timed updates skipped by the gradient scaler: they took no optimizer step")
     return warnings
 
 
 def _warnings(base: Configuration, other: Configuration, forced: Sequence[str], pauses: Pauses) -> tuple[str, ...]:
-    warnings = [*(f"FORCED: {reason}" for reason in forced), *_own_warnings(other)]
+    warnings = [*(f"FORCED: {reason}" for reason in forced), *own_warnings(other)]
     shared = sum(block in base.speeds for block in other.speeds)
     if 0 < shared < max(len(base.speeds), len(other.speeds)):
         warnings.append(
@@ -216,7 +240,7 @@ def _warnings(base: Configuration, other: Configuration, forced: Sequence[str], 
         )
     if settings := differences(base.row, other.row, ("allocator_settings",)):
         warnings.append(f"{', '.join(settings)}: reserved bytes and fit are not comparable")
-    if unlike_limits := _power_cap_warning(base.launches, other.launches):
+    if unlike_limits := power_cap_warning(base.launches, other.launches):
         warnings.append(unlike_limits)
     if shared_host := _shared_host_warning(base, other):
         warnings.append(shared_host)
@@ -235,7 +259,7 @@ def _shared_host_warning(base: Configuration, other: Configuration) -> str | Non
     return f"peaks are those of one rank, but ranks share this host's memory: {together}, {baseline}"
 
 
-def _power_cap_warning(base: Sequence[Row], other: Sequence[Row]) -> str | None:
+def power_cap_warning(base: Sequence[Row], other: Sequence[Row]) -> str | None:
     """Say that the GPUs' power limit held the two back unalike: for shares of time more than 10 points apart."""
     shares = [
         [share for row in rows if row["outcome"] == "ok" and (share := row.get("sw_power_cap_share")) is not None]

@@ -9,6 +9,7 @@ from bench.decide.compare import Compared, Comparison
 from bench.decide.loss_curves import CurveVerdict
 from bench.decide.pair_statistics import HALF_WIDTHS, LEAST_SIGN_FLIP_ROUNDS, PairStatistics
 from bench.decide.verdicts import SpeedVerdict
+from bench.report.named_results import FOLDER
 from bench.report.table import WIDEST, Format, render_rows, render_text
 from bench.report.text_table import TextColumn, TextTable
 from bench.sweep.names import clean
@@ -28,6 +29,7 @@ COMPARE_COLUMNS = (
     *("p_value", "sign_flip_p", "rounds", "rounds_needed", "detectable_change", *_ROUNDS_FOR.values()),
     *("valid_tokens_per_s", "peak_allocated_bytes", "peak_change_bytes"),
     *("peak_ratio", "loss", "loss_updates", "loss_largest_relative_difference", "reason", "notes"),
+    *("folder", "valid_tokens_per_s_geometric_mean"),
 )
 """Fields of a row for programs; docs/deciding.md explains them."""
 
@@ -40,7 +42,7 @@ def render_comparison(
 ) -> str:
     """Render a comparison in any of the formats; JSON and CSV have the baseline as their first row."""
     if format == "csv" or format == "json":
-        rows = [_base_row(comparison), *(_row(comparison, one) for one in comparison.candidates)]
+        rows = [_base_row(comparison), *map(row_of, comparison.candidates)]
         head = {"forced": comparison.is_forced}
         return render_rows(rows, COMPARE_COLUMNS, format, head)
     return render_text(_table(comparison), format, width, color)
@@ -61,16 +63,16 @@ def _table(comparison: Comparison) -> TextTable:
     columns = (
         TextColumn("candidate: micro x accum", tuple(clean(one.candidate.name) for one in ones), is_number=False),
         TextColumn("verdict", tuple(one.verdict.word if one.verdict else "-" for one in ones), is_number=False),
-        TextColumn("speed", tuple(_change(one.verdict) for one in ones), is_number=True),
-        TextColumn("95 % interval", tuple(_interval(one.verdict) for one in ones), is_number=True, keep=8),
+        TextColumn("speed", tuple(change_words(one.verdict) for one in ones), is_number=True),
+        TextColumn("95 % interval", tuple(interval_words(one.verdict) for one in ones), is_number=True, keep=8),
         TextColumn("rounds", tuple(str(one.verdict.rounds) if one.verdict else "-" for one in ones), True, keep=3),
-        TextColumn("to settle", tuple(_to_settle(one.verdict) for one in ones), is_number=True, keep=7),
+        TextColumn("to settle", tuple(settle_words(one.verdict) for one in ones), is_number=True, keep=7),
         TextColumn("peak B", tuple(signed(one.peak_change_bytes) for one in ones), is_number=True, keep=6),
-        TextColumn("peak", tuple(_peak_change(comparison, one) for one in ones), is_number=True, keep=8),
-        TextColumn("loss curve", tuple(_loss(one.loss) for one in ones), is_number=False, keep=5),
+        TextColumn("peak", tuple(peak_change_words(one) for one in ones), is_number=True, keep=8),
+        TextColumn("loss curve", tuple(loss_words(one.loss) for one in ones), is_number=False, keep=5),
         *_statistics_columns(ones),
     )
-    return TextTable(title, facts, columns, tuple(_reason(one) for one in ones), tuple(_notes(comparison)))
+    return TextTable(title, facts, columns, tuple(reason_words(one) for one in ones), tuple(_notes(comparison)))
 
 
 def _statistics_columns(ones: Sequence[Compared]) -> Iterator[TextColumn]:
@@ -99,7 +101,8 @@ def _has_sign_flips(ones: Sequence[Compared]) -> bool:
     return any(one.verdict and one.statistics and one.verdict.rounds >= LEAST_SIGN_FLIP_ROUNDS for one in ones)
 
 
-def _reason(one: Compared) -> str | None:
+def reason_words(one: Compared) -> str | None:
+    """Say why a candidate has no ratio; null where it has one."""
     if one.reason is None:
         return None
     return clean(f"refused: {one.reason}" if one.is_refused else one.reason)
@@ -125,36 +128,44 @@ def _notes(comparison: Comparison) -> list[str]:
         notes.append(
             "sign-flip p: chance of so large a difference if each round's sign were random; per pair, uncorrected"
         )
-    agreeing = [one.loss for one in ones if one.loss and one.loss.word == "agree"]
-    if agreeing:
-        largest = max(loss.largest or 0.0 for loss in agreeing)
-        notes.append(
-            f"loss curve agrees: over {min(loss.updates for loss in agreeing)} updates or more, losses match within "
-            f"{largest:.1g} (relative), as expected from rounding"
-        )
+    notes += loss_notes(ones)
     notes += [f"baseline {comparison.baseline.name}: {warning}" for warning in comparison.warnings]
-    for one in ones:
-        if one.loss and one.loss.word == "differ":
-            notes.append(f"{one.candidate.name}: loss curves differ first at {one.loss.note}")
-        elif one.loss and one.loss.word == "agree" and one.loss.note:
-            notes.append(f"{one.candidate.name}: loss curve {one.loss.note}")
-        notes += [f"{one.candidate.name}: {warning}" for warning in one.warnings]
+    notes += [f"{one.candidate.name}: {warning}" for one in ones for warning in one.warnings]
     if any(one.is_refused for one in ones):
         notes.append("refused: --force compares anyway")
     return [clean(note) for note in notes]
 
 
-def _change(verdict: SpeedVerdict | None) -> str:
+def loss_notes(ones: Sequence[Compared]) -> Iterator[str]:
+    """Say how closely loss curves agree, and of each that does not where it parts."""
+    agreeing = [one.loss for one in ones if one.loss and one.loss.word == "agree"]
+    if agreeing:
+        largest = max(loss.largest or 0.0 for loss in agreeing)
+        yield (
+            f"loss curve agrees: over {min(loss.updates for loss in agreeing)} updates or more, losses match within "
+            f"{largest:.1g} (relative), as expected from rounding"
+        )
+    for one in ones:
+        if one.loss and one.loss.word == "differ":
+            yield f"{one.candidate.name}: loss curves differ first at {one.loss.note}"
+        elif one.loss and one.loss.word == "agree" and one.loss.note:
+            yield f"{one.candidate.name}: loss curve {one.loss.note}"
+
+
+def change_words(verdict: SpeedVerdict | None) -> str:
+    """Say the change of speed, +12.3 %; a dash without a verdict."""
     return "-" if verdict is None else percent(verdict.ratio)
 
 
-def _interval(verdict: SpeedVerdict | None) -> str:
+def interval_words(verdict: SpeedVerdict | None) -> str:
+    """Say the interval of the change of speed; a dash without one."""
     if verdict is None or verdict.ratio_low is None or verdict.ratio_high is None:
         return "-"
     return between(verdict.ratio_low, verdict.ratio_high)
 
 
-def _to_settle(verdict: SpeedVerdict | None) -> str:
+def settle_words(verdict: SpeedVerdict | None) -> str:
+    """Say how many rounds should settle an unclear verdict; a dash for others."""
     if verdict is None or verdict.word != "unclear":
         return "-"
     if verdict.interval is None:
@@ -166,13 +177,15 @@ def _exact_bytes(count: int | None) -> str:
     return "unknown" if count is None else f"{count:,} B ({format_bytes(count)})"
 
 
-def _peak_change(comparison: Comparison, one: Compared) -> str:
-    if one.peak_change_bytes is None or not comparison.baseline.peak_bytes:
+def peak_change_words(one: Compared) -> str:
+    """Say how much more memory the candidate takes than its baseline, as a share; a dash for unknown."""
+    if one.peak_change_bytes is None or not one.baseline.peak_bytes:
         return "-"
-    return f"{100 * one.peak_change_bytes / comparison.baseline.peak_bytes:+.1f} %"
+    return f"{100 * one.peak_change_bytes / one.baseline.peak_bytes:+.1f} %"
 
 
-def _loss(loss: CurveVerdict | None) -> str:
+def loss_words(loss: CurveVerdict | None) -> str:
+    """Say whether the loss curves agree; a dash where they were not compared."""
     if loss is None or loss.word == "not compared":
         return "-"
     if loss.word == "differ":
@@ -186,23 +199,26 @@ def _base_row(comparison: Comparison) -> dict[str, Any]:
         "role": "baseline",
         "name": base.name,
         "trial_id": base.row["trial_id"],
-        **{name: base.row.get(name) for name in _SETTINGS},
+        **{name: base.row.get(name) for name in (*_SETTINGS, FOLDER.name)},
         "rounds": len(base.speeds),
         "valid_tokens_per_s": base.speed,
+        "valid_tokens_per_s_geometric_mean": base.geometric_speed,
         "peak_allocated_bytes": base.peak_bytes,
         "reason": None if base.speeds else f"does not fit ({base.fault})",
         "notes": list(comparison.warnings),
     }
 
 
-def _row(comparison: Comparison, one: Compared) -> dict[str, Any]:
-    verdict, loss, base = one.verdict, one.loss, comparison.baseline
+def row_of(one: Compared) -> dict[str, Any]:
+    """Give the fields of one candidate, for programs; what does not apply is left out."""
+    verdict, loss, base = one.verdict, one.loss, one.baseline
     row: dict[str, Any] = {
         "role": "candidate",
         "name": one.candidate.name,
         "trial_id": one.candidate.row["trial_id"],
-        **{name: one.candidate.row.get(name) for name in _SETTINGS},
+        **{name: one.candidate.row.get(name) for name in (*_SETTINGS, FOLDER.name)},
         "valid_tokens_per_s": one.candidate.speed,
+        "valid_tokens_per_s_geometric_mean": one.candidate.geometric_speed,
         "peak_allocated_bytes": one.candidate.peak_bytes,
         "peak_change_bytes": one.peak_change_bytes,
         "reason": one.reason,
@@ -235,8 +251,3 @@ def _row(comparison: Comparison, one: Compared) -> dict[str, Any]:
         if loss.note:
             row["notes"] = [*row["notes"], f"loss: {loss.note}"]
     return row
-
-
-def words_of(comparison: Comparison) -> Sequence[str]:
-    """List the verdict of every candidate, for exit codes; null ones left out."""
-    return [one.verdict.word for one in comparison.candidates if one.verdict is not None]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from bench.record.columns import COLUMNS
 from bench.record.derive import full_update_s
+from bench.report.configurations import BLOCK
 from bench.report.machines import machine_key
 from bench.report.points import Row
 from bench.units import format_bytes, format_seconds
@@ -30,8 +31,6 @@ MEMORY_TOLERANCE = 0.01
 _CONFIDENCE = 0.95
 _LEVEL = 0.01
 """Level of the lack-of-fit test."""
-_ROUND = ("source", "sweep", "hostname", "round")
-"""Launches that are equal in these were made side by side."""
 _NOT_OF_THE_GROUP = ("accumulation_steps", "global_batch_size", "config_json")
 
 
@@ -161,7 +160,7 @@ def mean_update_s(row: Row) -> float | None:
 
 def _group(row: Row) -> tuple[Any, ...]:
     names = [column.name for column in COLUMNS if column.rule == "config" and column.name not in _NOT_OF_THE_GROUP]
-    return (*(row.get(name) for name in names), row.get("threads_per_rank"), machine_key(row))
+    return (*(row.get(name) for name in (*names, "folder", "threads_per_rank")), machine_key(row))
 
 
 def _fit(group: Sequence[Row]) -> TwoPointLaw:
@@ -186,7 +185,7 @@ def _fit(group: Sequence[Row]) -> TwoPointLaw:
             (float(covariance[0, 0]), float(covariance[0, 1])),
             (float(covariance[1, 0]), float(covariance[1, 1])),
         ),
-        spread=_spread_of(residuals, [tuple(row.get(name) for name in _ROUND) for row in group]),
+        spread=_spread_of(residuals, [tuple(row.get(name) for name in BLOCK) for row in group]),
         peak_first_bytes=max(first, default=None),
         peak_bytes=max(later, default=None),
         failures=tuple(failures),

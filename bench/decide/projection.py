@@ -1,65 +1,92 @@
-"""Project a long run from a measured rate: hours, GPU-hours, updates, price, energy."""
+"""Project a long run from measured costs per token: hours, GPU-hours, updates, price, energy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.decide.rounds import Rate
+from bench.decide.per_token import Amount, MeanCost, joules_of, mean_cost, seconds_of
 from bench.report.configurations import Configuration
 
 
 @dataclass(frozen=True)
 class Projection:
-    """State what a run of so many valid tokens takes at the measured rate, and how sure the rate is.
+    """State what a run of so many valid tokens takes at the measured cost of a token, and how sure that is.
 
     Left out: start-up, checkpoints, evaluation, failures and idle GPUs.
     """
 
     run_tokens: int
     """Valid tokens to train on, all ranks."""
-    valid_tokens_per_s: float
-    """Geometric mean over rounds; where the configuration missed some, its fitted part of it [tokens/s, all ranks]."""
-    valid_tokens_per_s_low: float | None
-    """Lower end of its 95 % interval over rounds; null with one round."""
-    valid_tokens_per_s_high: float | None
-    """Upper end of its 95 % interval over rounds; null with one round."""
-    rounds: int
-    """Rounds in which the configuration was measured."""
-    rounds_missing: int
-    """Rounds in which only others were measured; what the machine did in them is fitted from those others."""
-    hours: float
+    seconds: MeanCost
+    """Seconds per valid token, all ranks together: mean over rounds."""
+    valid_tokens_per_s_geometric_mean: float
+    """Geometric mean of the measured rounds' rates, which ratios are made of [tokens/s, all ranks]."""
+    hours: Amount
     """Wall time of the updates [hours]."""
-    gpu_hours: float | None
+    gpu_hours: Amount | None
     """Hours times ranks [GPU-hours; rank-hours on a CPU]; null when the number of ranks is unknown."""
     updates: int | None
     """Optimizer updates; null when tokens per update are unknown or next to nothing."""
-    price: float | None
+    price: Amount | None
     """GPU-hours times the price of one; null without a price or a number of ranks."""
-    joules: float | None
-    """Tokens times measured joules per valid token, all GPUs; null when energy was not measured."""
+    joules: Amount | None
+    """Tokens times mean joules per valid token over rounds, all GPUs; null when energy was not measured."""
 
     @property
-    def hours_low(self) -> float | None:
-        """Give the hours at the upper end of the rate."""
-        high = self.valid_tokens_per_s_high
-        return None if high is None else self.run_tokens / high / 3600
+    def rounds(self) -> int:
+        """Count the rounds in which the configuration was measured."""
+        return self.seconds.rounds
 
     @property
-    def hours_high(self) -> float | None:
-        """Give the hours at the lower end of the rate."""
-        low = self.valid_tokens_per_s_low
-        return None if low is None else self.run_tokens / low / 3600
+    def rounds_missing(self) -> int:
+        """Count the rounds in which only others were measured."""
+        return self.seconds.rounds_missing
+
+    @property
+    def valid_tokens_per_s(self) -> float:
+        """Give tokens / seconds over all rounds, the harmonic mean of their rates [tokens/s, all ranks]."""
+        return 1 / self.seconds.mean
+
+    @property
+    def valid_tokens_per_s_low(self) -> float | None:
+        """Give the lower end of its 95 % interval; null with one round."""
+        return None if self.seconds.high is None else 1 / self.seconds.high
+
+    @property
+    def valid_tokens_per_s_high(self) -> float | None:
+        """Give the upper end of its 95 % interval; null with one round, or where nothing bounds it."""
+        return 1 / self.seconds.low if self.seconds.low else None
 
     def fields(self) -> dict[str, Any]:
-        """Give all figures by name, for JSON."""
-        return {**vars(self), "hours_low": self.hours_low, "hours_high": self.hours_high}
+        """Give all figures by name, for JSON; an amount has its interval beside it."""
+        told: dict[str, Any] = {
+            "run_tokens": self.run_tokens,
+            "valid_tokens_per_s": self.valid_tokens_per_s,
+            "valid_tokens_per_s_low": self.valid_tokens_per_s_low,
+            "valid_tokens_per_s_high": self.valid_tokens_per_s_high,
+            "valid_tokens_per_s_geometric_mean": self.valid_tokens_per_s_geometric_mean,
+            "seconds_per_valid_token": self.seconds.mean,
+            "seconds_per_valid_token_low": self.seconds.low,
+            "seconds_per_valid_token_high": self.seconds.high,
+            "rounds": self.rounds,
+            "rounds_missing": self.rounds_missing,
+            "updates": self.updates,
+        }
+        for name in ("hours", "gpu_hours", "price", "joules"):
+            found: Amount | None = getattr(self, name)
+            ends = (None, None, None) if found is None else (found.amount, found.low, found.high)
+            told |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+        return told
 
 
 def project(
-    configuration: Configuration, run_tokens: int, price_per_gpu_hour: float | None, fitted: Rate | None = None
+    configuration: Configuration,
+    run_tokens: int,
+    price_per_gpu_hour: float | None,
+    beside: Sequence[Configuration] = (),
 ) -> Projection:
     """Project a run of `run_tokens` valid tokens; the configuration must have a speed.
 
@@ -67,41 +94,27 @@ def project(
         configuration: What is run.
         run_tokens: Valid tokens, all ranks.
         price_per_gpu_hour: Price of one GPU for an hour; null for none.
-        fitted: Its rate in an average round, where it was not measured in all of them; it takes the mean's place.
+        beside: Other configurations of the same problem on the same machine, which tell what each round did.
     """
-    speed = configuration.speed
-    assert speed is not None, "only what has a speed is projected"
-    low, high = rate_interval(configuration.speeds)
-    if fitted is not None:
-        speed, low, high = fitted.tokens_per_s, fitted.low, fitted.high
-    hours = run_tokens / speed / 3600
+    geometric = configuration.geometric_speed
+    assert geometric is not None, "only what has a speed is projected"
+    seconds = mean_cost(seconds_of(configuration), [seconds_of(one) for one in beside])
+    spent = joules_of(configuration)
+    joules = mean_cost(spent, [found for one in beside if (found := joules_of(one))]) if spent else None
     ranks = configuration.row.get("world_size")
-    gpu_hours = None if ranks is None else hours * ranks
     per_update = _mean(configuration, "valid_tokens_per_update")
-    per_token = _mean(configuration, "joules_per_valid_token")
+    hours = run_tokens / 3600
+    price = None if price_per_gpu_hour is None or ranks is None else seconds.of(hours * ranks * price_per_gpu_hour)
     return Projection(
         run_tokens=run_tokens,
-        valid_tokens_per_s=speed,
-        valid_tokens_per_s_low=low,
-        valid_tokens_per_s_high=high,
-        rounds=len(configuration.speeds),
-        rounds_missing=0 if fitted is None else fitted.rounds_missing,
-        hours=hours,
-        gpu_hours=gpu_hours,
+        seconds=seconds,
+        valid_tokens_per_s_geometric_mean=geometric,
+        hours=seconds.of(hours),
+        gpu_hours=None if ranks is None else seconds.of(hours * ranks),
         updates=None if not per_update else _ceil(run_tokens / per_update),
-        price=None if price_per_gpu_hour is None or gpu_hours is None else gpu_hours * price_per_gpu_hour,
-        joules=None if per_token is None else per_token * run_tokens,
+        price=price,
+        joules=None if joules is None else joules.of(run_tokens),
     )
-
-
-def rate_interval(speeds: Mapping[Any, float]) -> tuple[float | None, float | None]:
-    """Give the 95 % interval of the mean rate over rounds [tokens/s]: t on logarithms; nulls for one round."""
-    if len(speeds) < 2:
-        return None, None
-    from bench.statistics.intervals import pair_interval
-
-    interval = pair_interval([math.log(speed) for speed in speeds.values()])
-    return interval.ratio_low, interval.ratio_high
 
 
 def _ceil(value: float) -> int | None:

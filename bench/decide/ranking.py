@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bench.decide.rounds import LEAST_ROUNDS, Rate, RoundFit
+from bench.decide.rounds import LEAST_ROUNDS, RoundFit
 from bench.decide.verdicts import SpeedVerdict, judge_against
 from bench.report.configurations import Configuration
 from bench.units import between, counted, format_bytes, percent
@@ -36,11 +36,8 @@ class Other:
     """Why it was not chosen, in one line."""
 
 
-def rank(running: Sequence[Configuration]) -> tuple[Configuration, list[Other], Rate | None]:
-    """Choose, and judge the others against the choice: ties, open ones and slower ones, the fastest of each first.
-
-    Also gives the rate of the choice in an average round, where it was not measured in every one.
-    """
+def rank(running: Sequence[Configuration]) -> tuple[Configuration, list[Other]]:
+    """Choose, and judge the others against the choice: ties, open ones and slower ones, the fastest of each first."""
     by_speed = sorted(running, key=lambda one: -(one.speed or 0.0))
     contenders, behind = by_speed[: MOST_JUDGED + 1], by_speed[MOST_JUDGED + 1 :]
     speeds = [one.speeds for one in contenders]
@@ -55,7 +52,7 @@ def rank(running: Sequence[Configuration]) -> tuple[Configuration, list[Other], 
     standings: tuple[Standing, ...] = ("tie", "open", "slower")
     others.sort(key=lambda other: standings.index(other.standing))
     others += [Other(one, "slower", None, _far_behind(choice, one, len(contenders) - 1)) for one in behind]
-    return choice, others, fit.rate(chosen)
+    return choice, others
 
 
 def _choose(contenders: Sequence[Configuration], fit: RoundFit, order: Sequence[int]) -> int:
@@ -96,13 +93,13 @@ def _standing(verdict: SpeedVerdict) -> Standing:
     """Class a verdict against the choice."""
     if verdict.word == "slower":
         return "slower"
-    if abs(verdict.ratio - 1) <= TIE_RANGE:
+    if abs(verdict.ratio - 1) <= TIE_RANGE and verdict.rounds:
         return "tie"
     return "open" if verdict.ratio_low is not None or verdict.ratio >= 1 - OPEN_RANGE else "slower"
 
 
 def _far_behind(choice: Configuration, one: Configuration, faster: int) -> str:
-    ratio = (one.speed or 0.0) / (choice.speed or 1.0)
+    ratio = (one.geometric_speed or 0.0) / (choice.geometric_speed or 1.0)
     change = f"{percent(ratio)} speed; " if ratio < 1 else ""
     return f"{change}{faster} others are faster"
 

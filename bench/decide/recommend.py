@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from bench.decide.compare import flags_of
 from bench.decide.eligible import proof_doubt, reasons_out, refuse_unlike
 from bench.decide.predicted import predicted_lines
 from bench.decide.projection import Projection, project
 from bench.decide.question import Question
 from bench.decide.ranking import Other, Standing, rank
-from bench.decide.rounds import Rate
 from bench.errors import BenchError
 from bench.report.configurations import Configuration, configurations_of
+from bench.report.emulated import emulation_words
 from bench.report.fit import Fit, fit_of
 from bench.report.launch_rows import Row, column_of
 from bench.report.launches import paused_collector
@@ -53,7 +54,7 @@ class Recommendation:
     @property
     def flags(self) -> list[str]:
         """List what the launches of the choice were flagged with."""
-        return _flags(self.choice)
+        return flags_of(self.choice)
 
     @property
     def updates_skipped(self) -> int:
@@ -91,16 +92,18 @@ def _recommend(rows: Sequence[Row], question: Question) -> Recommendation:
     if not running:
         raise BenchError(_nothing_to_choose(configurations, out, batch))
     refuse_unlike(rows, running)
-    choice, others, fitted = rank(running)
+    choice, others = rank(running)
+    beside = [other.configuration for other in others if other.verdict is not None]
+    projection = project(choice, question.run_tokens, question.price_per_gpu_hour, beside)
     others += [Other(one, "out", None, out[id(one)]) for one in configurations if id(one) in out]
     fit = fit_of(choice.launches, question.headroom)
     return Recommendation(
         question=asked,
         choice=choice,
-        projection=project(choice, question.run_tokens, question.price_per_gpu_hour, fitted),
+        projection=projection,
         fit=fit,
         others=tuple(others),
-        caveats=tuple(_caveats(choice, running, others, asked, fit, fitted)),
+        caveats=tuple(_caveats(choice, running, others, asked, fit, projection.rounds_missing)),
     )
 
 
@@ -141,7 +144,7 @@ def _caveats(
     others: Sequence[Other],
     question: Question,
     fit: Fit,
-    fitted: Rate | None,
+    missing: int,
 ) -> list[str]:
     caveats = []
     rivals = [other for other in others if other.standing in ("tie", "open")]
@@ -153,26 +156,39 @@ def _caveats(
             f"Measure 3 or more rounds (measure.rounds) before a long run."
         )
     else:
-        needed = [other.verdict.rounds_needed for other in rivals if other.verdict and other.verdict.rounds_needed]
+        beside = [other.verdict for other in rivals if other.verdict and not _is_elsewhere(other, choice)]
+        needed = [verdict.rounds_needed for verdict in beside if verdict.rounds_needed]
         if needed:
             caveats.append(
-                f"{len(needed)} of {len(rivals)} rivals are not settled after {len(choice.speeds)} rounds; "
+                f"{len(needed)} of {len(beside)} rivals are not settled after {len(choice.speeds)} rounds; "
                 f"about {min(needed)} rounds would settle the first, {max(needed)} all of them."
             )
-    unequal = sum(other.configuration.speeds.keys() != choice.speeds.keys() for other in others if other.verdict)
+    judged = [other for other in others if other.verdict]
+    if elsewhere := sum(_is_elsewhere(other, choice) for other in judged):
+        caveats.append(
+            f"{elsewhere} of the others {'is' if elsewhere == 1 else 'are'} in another result, measured at another "
+            f"time: what the machine did in between is in their differences, which have no interval. `bench compare` "
+            f"of two results compares each configuration with itself; --pool makes one set of rounds."
+        )
+    unequal = sum(
+        other.configuration.speeds.keys() != choice.speeds.keys()
+        for other in judged
+        if not _is_elsewhere(other, choice)
+    )
     if unequal:
         caveats.append(
             f"{unequal} of the others were not measured in the same rounds as the choice, so their differences are "
             f"corrected for the speed of each round. Finish the sweep to compare all in the same rounds."
         )
-    if fitted is not None:
+    if missing:
         caveats.append(
-            f"it was not measured in {fitted.rounds_missing} of "
-            f"{len(choice.speeds) + fitted.rounds_missing} rounds: its speed is that of an average round, the missed "
-            f"ones estimated from the others."
+            f"it was not measured in {missing} of {len(choice.speeds) + missing} rounds: its speed is that over all of "
+            f"them, the missed ones estimated from the others."
         )
     if choice.extrapolation is not None:
         caveats.append(f"{choice.extrapolation}: full updates take too long.")
+    if emulated := emulation_words(one.row for one in running):
+        caveats.append(f"{emulated}.")
     caveats += _proof_caveats(choice)
     if fit.fits is None:
         caveats.append(fit.words)
@@ -184,7 +200,7 @@ def _caveats(
             else "more ranks were not faster"
         )
         caveats.append(f"uses {ranks} of {question.gpus} GPUs: {why}. Nothing is extrapolated to more ranks.")
-    if flags := _flags(choice):
+    if flags := flags_of(choice):
         caveats.append(f"its launches are flagged {', '.join(flags)}.")
     if skipped := _skipped(choice):
         caveats.append(
@@ -193,8 +209,8 @@ def _caveats(
     return caveats
 
 
-def _flags(choice: Configuration) -> list[str]:
-    return sorted({str(flag) for launch in choice.launches for flag in launch.get("flags") or []})
+def _is_elsewhere(other: Other, choice: Configuration) -> bool:
+    return bool(other.configuration.row.get("folder") != choice.row.get("folder"))
 
 
 def _skipped(choice: Configuration) -> int:

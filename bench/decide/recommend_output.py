@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.decide.per_token import Amount
+from bench.decide.projection import Projection
 from bench.decide.ranking import Other
 from bench.decide.recommend import Recommendation
 from bench.decide.reproduce import is_foreign, measure_of, sweep_file_lines, torchrun_lines
@@ -63,6 +65,7 @@ def recommendation_json(result: Recommendation, paths: Sequence[Path] = ()) -> s
                 "name": choice.name,
                 "config": _settings(choice.row),
                 "valid_tokens_per_s": choice.speed,
+                "valid_tokens_per_s_geometric_mean": choice.geometric_speed,
                 "peak_allocated_bytes": choice.peak_bytes,
                 "rounds": len(choice.speeds),
                 "proof": choice.row.get("proof"),
@@ -94,9 +97,8 @@ def _facts(result: Recommendation) -> Iterator[tuple[str, str]]:
     projection, choice = result.projection, result.choice
     rounds = counted(projection.rounds, "round")
     sure = "one round, no interval"
-    if projection.valid_tokens_per_s_low is not None and projection.valid_tokens_per_s_high is not None:
-        low, high = map(short_number, (projection.valid_tokens_per_s_low, projection.valid_tokens_per_s_high))
-        sure = f"95 % interval {low} to {high} over {rounds}"
+    if words := speed_interval_words(projection):
+        sure = f"95 % interval {words} over {rounds}"
     if projection.rounds_missing:
         sure += f", estimated for the {projection.rounds_missing} it missed"
     yield "speed", f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}, all ranks ({sure})"
@@ -105,23 +107,45 @@ def _facts(result: Recommendation) -> Iterator[tuple[str, str]]:
     if choice.memory_bytes is not None and choice.memory_bytes != choice.peak_bytes:
         together = f", {format_bytes(choice.memory_bytes)} of all ranks, which share this host"
     yield "memory", f"{format_bytes(choice.peak_bytes)} peak allocated, worst rank{together}{room}"
-    hours = hours_text(projection.hours)
-    if projection.hours_low is not None and projection.hours_high is not None:
-        hours += f", 95 % interval {hours_text(projection.hours_low)} to {hours_text(projection.hours_high)}"
     unit = "GPU-hours" if choice.row.get("device") != "cpu" else "rank-hours"
-    run = [f"{tokens_text(projection.run_tokens)} valid tokens take {hours}", f"{unit} unknown"]
-    if projection.gpu_hours is not None:
-        count = f"{projection.gpu_hours:.2f}" if projection.gpu_hours < 10 else format_count(projection.gpu_hours)
-        run[1] = f"{count} {unit}"
+    run = [f"{tokens_text(projection.run_tokens)} valid tokens take {_amount(projection.hours, hours_text)}"]
+    run.append(
+        f"{unit} unknown" if projection.gpu_hours is None else f"{_amount_of_hours(projection.gpu_hours)} {unit}"
+    )
     if projection.updates is not None:
         run.append(f"{format_count(projection.updates)} updates of {result.question.global_batch_size:,} sequences")
     yield "run", "; ".join(run)
     if projection.price is not None:
-        yield "price", f"{projection.price:,.2f} at {result.question.price_per_gpu_hour:g} per {unit.removesuffix('s')}"
-    yield "energy", "not measured" if projection.joules is None else joules_text(projection.joules)
+        price = _amount(projection.price, lambda amount: f"{amount:,.2f}")
+        yield "price", f"{price} at {result.question.price_per_gpu_hour:g} per {unit.removesuffix('s')}"
+    yield "energy", "not measured" if projection.joules is None else _amount(projection.joules, joules_text)
     error = choice.row.get("proof_error")
     proof = choice.row.get("proof") or "not run"
     yield "proof", proof if error is None else f"{proof}, gradient error {error:.1e}"
+
+
+def speed_interval_words(projection: Projection) -> str:
+    """Say the 95 % interval of the speed; empty where there is none."""
+    low, high = projection.valid_tokens_per_s_low, projection.valid_tokens_per_s_high
+    if low is None:
+        return ""
+    return f"{short_number(low)} or more" if high is None else f"{short_number(low)} to {short_number(high)}"
+
+
+def amount_interval_words(amount: Amount, words: Callable[[float], str]) -> str:
+    """Say the 95 % interval of what a run takes; empty where there is none."""
+    if amount.low is None or amount.high is None:
+        return ""
+    return f"{words(amount.low)} to {words(amount.high)}" if amount.low > 0 else f"up to {words(amount.high)}"
+
+
+def _amount(amount: Amount, words: Callable[[float], str]) -> str:
+    interval = amount_interval_words(amount, words)
+    return words(amount.amount) + (f", 95 % interval {interval}" if interval else "")
+
+
+def _amount_of_hours(amount: Amount) -> str:
+    return f"{amount.amount:.2f}" if amount.amount < 10 else format_count(amount.amount)
 
 
 def _labelled(label: str, text: str, width: int) -> list[str]:
@@ -176,6 +200,7 @@ def _other(other: Other) -> dict[str, Any]:
         "why": other.why,
         "config": _settings(other.configuration.row),
         "valid_tokens_per_s": other.configuration.speed,
+        "valid_tokens_per_s_geometric_mean": other.configuration.geometric_speed,
         "peak_allocated_bytes": other.configuration.peak_bytes,
         "verdict": None if verdict is None else verdict.word,
         "valid_tokens_per_s_ratio": None if verdict is None else verdict.ratio,
@@ -186,5 +211,5 @@ def _other(other: Other) -> dict[str, Any]:
 
 
 def _settings(row: Row) -> dict[str, Any]:
-    names = ("trial_id", "model", "amp_mode", "world_size", "micro_batch_size", "accumulation_steps")
+    names = ("folder", "trial_id", "model", "amp_mode", "world_size", "micro_batch_size", "accumulation_steps")
     return {name: row.get(name) for name in (*names, "global_batch_size", "seq_len")}

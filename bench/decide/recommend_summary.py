@@ -8,20 +8,27 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from bench.decide.recommend import Question, Recommendation, recommend
+from bench.decide.recommend_output import speed_interval_words
 from bench.errors import BenchError
+from bench.report.emulated import emulation_words
 from bench.report.launch_rows import Row
 from bench.report.launches import launches_of
 from bench.report.problem import problem_columns, problems_of
 from bench.sweep.names import clean
-from bench.units import counted, format_bytes, format_rate, hours_text, listed, short_number, tokens_text
+from bench.units import counted, format_bytes, format_rate, hours_text, listed, tokens_text
 
 _MOST_PROBLEMS = 6
 """Training problems that get a line each."""
 
 
 def recommendation_lines(table: pa.Table) -> list[str]:
-    """Say in two to five lines what to run, one for each training problem; where there is no answer, why."""
+    """Say in two to six lines what to run, one for each training problem; where there is no answer, why."""
     rows = launches_of(table)
+    emulated = emulation_words(rows)
+    return [*_answer_lines(rows), *([emulated] if emulated else [])]
+
+
+def _answer_lines(rows: Sequence[Row]) -> list[str]:
     try:
         result = recommend(rows, Question())
     except BenchError as error:
@@ -59,7 +66,7 @@ def _run_line(result: Recommendation) -> str:
     projection = result.projection
     fastest = "run" if not result.standing("tie") else "run (least memory of the ties)"
     speed = f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}{_plus_minus(result)}"
-    hours = f"{hours_text(projection.hours)} per {tokens_text(projection.run_tokens)} valid tokens"
+    hours = f"{hours_text(projection.hours.amount)} per {tokens_text(projection.run_tokens)} valid tokens"
     peak = format_bytes(result.choice.peak_bytes)
     doubts = f" ({'; '.join(result.doubts)})" if result.doubts else ""
     return f"{fastest} {clean(result.choice.name + doubts)}: {speed}, {peak} peak, {hours}"
@@ -92,7 +99,5 @@ def _lines(result: Recommendation) -> list[str]:
 
 
 def _plus_minus(result: Recommendation) -> str:
-    low, high = result.projection.valid_tokens_per_s_low, result.projection.valid_tokens_per_s_high
-    if low is None or high is None:
-        return ""
-    return f" (95 %: {short_number(low)} to {short_number(high)})"
+    words = speed_interval_words(result.projection)
+    return f" (95 %: {words})" if words else ""

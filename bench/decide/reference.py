@@ -27,6 +27,7 @@ from bench.report.machines import (
     why_not_the_same_work,
 )
 from bench.report.points import Row
+from bench.report.what_changed import never_equal
 
 NORMAL_RANGE = 0.05
 """Machines of one model differ by a few percent for good: within this nothing is called slow or fast."""
@@ -282,24 +283,12 @@ def _settings(row: Row, leave_out: Sequence[str] = ()) -> str:
 
 def _nothing_shared(name: str, here: Sequence[Configuration], there: Sequence[Configuration]) -> str:
     """Say which settings are never the same, since those are why nothing is shared."""
-    from bench.record.columns import COLUMNS
-
     devices = {one.row.get("device") for side in (here, there) for one in side}
     details = _DETAILS_OF_A_DEVICE if len(devices) > 1 else ("device",)
-    reasons = []
-    for column in COLUMNS:
-        if column.rule != "config" or column.name in ("config_json", *details):
-            continue
-        mine, its = ({one.row.get(column.name) for one in side} for side in (here, there))
-        if not mine & its:
-            reasons.append(f"{column.name} is {_listed(mine)} here, {_listed(its)} there")
+    apart = never_equal([one.row for one in here], [one.row for one in there], details)
+    reasons = [f"{column} is {mine} here, {its} there" for column, (mine, its) in apart.items()]
     why = "; ".join(reasons) or "each setting occurs, but never together"
     return f"{name} and these results have no configuration in common: {why}. Run its sweep.yaml here first."
-
-
-def _listed(values: set[Any]) -> str:
-    texts = sorted("none" if value is None else str(value) for value in values)
-    return ", ".join(texts[:4]) + (", ..." if len(texts) > 4 else "")
 
 
 def _shared(one: Configuration, other: Configuration) -> Shared:
@@ -310,7 +299,7 @@ def _shared(one: Configuration, other: Configuration) -> Shared:
     if min(len(mine), len(its)) < 2:
         return Shared(one, other, ratio, None, None)
     interval = unpaired_interval(its, mine)
-    return Shared(one, other, ratio, interval.low, interval.high)
+    return Shared(one, other, ratio, interval.ratio_low, interval.ratio_high)
 
 
 def _overall(
@@ -323,8 +312,8 @@ def _overall(
     rounds = (len(mine), len(its))
     if min(rounds) >= 2:
         interval = unpaired_interval(its, mine)
-        return (interval.ratio, interval.low, interval.high), rounds
-    logs = [math.log((one.speed or 1.0) / (other.speed or 1.0)) for one, other in pairs]
+        return (interval.ratio, interval.ratio_low, interval.ratio_high), rounds
+    logs = [math.log((one.geometric_speed or 1.0) / (other.geometric_speed or 1.0)) for one, other in pairs]
     return (math.exp(sum(logs) / len(logs)), None, None), rounds
 
 

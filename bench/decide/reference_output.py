@@ -21,6 +21,7 @@ REFERENCE_COLUMNS = (
     *("valid_tokens_per_s", "reference_valid_tokens_per_s", "valid_tokens_per_s_ratio"),
     *("valid_tokens_per_s_ratio_low", "valid_tokens_per_s_ratio_high", "rounds", "reference_rounds"),
     *("peak_allocated_bytes", "reference_peak_allocated_bytes", "peak_change_bytes", "reason"),
+    *("valid_tokens_per_s_geometric_mean", "reference_valid_tokens_per_s_geometric_mean"),
 )
 """Fields of a row for programs; docs/deciding.md explains them."""
 _MACHINE = (
@@ -157,6 +158,8 @@ def _row(one: Shared) -> dict[str, Any]:
         **{name: one.here.row.get(name) for name in _SETTINGS},
         "valid_tokens_per_s": one.here.speed,
         "reference_valid_tokens_per_s": one.there.speed,
+        "valid_tokens_per_s_geometric_mean": one.here.geometric_speed,
+        "reference_valid_tokens_per_s_geometric_mean": one.there.geometric_speed,
         "valid_tokens_per_s_ratio": one.ratio,
         "valid_tokens_per_s_ratio_low": one.ratio_low,
         "valid_tokens_per_s_ratio_high": one.ratio_high,

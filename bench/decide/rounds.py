@@ -36,21 +36,20 @@ LEAST_ROUNDS = 2
 
 
 @dataclass(frozen=True)
-class Rate:
-    """Hold the rate of a configuration in an average round, fitted where it was not measured in all of them."""
+class Missed:
+    """Hold what a configuration would have had in the rounds in which only others were measured."""
 
-    tokens_per_s: float
-    """Valid tokens per second, all ranks."""
-    low: float | None
-    """Lower end of its 95 % interval; null where it was measured once, or nothing tells how far launches spread."""
-    high: float | None
-    """Upper end of that interval."""
-    rounds_missing: int
-    """Rounds in which it was not measured."""
+    values: tuple[float, ...]
+    """The expected value in each of those rounds, in the unit of the fit."""
+    relative_error: float | None
+    """Standard error of its mean over all rounds, relative to the mean; null where it was measured once, or nothing
+    tells how far launches spread."""
+    df: float
+    """Degrees of freedom of that error."""
 
 
 class RoundFit:
-    """Fit speeds of configurations over rounds."""
+    """Fit speeds, or any other positive value, of configurations over rounds."""
 
     def __init__(self, speeds: Sequence[Speeds]) -> None:
         """Fit; every configuration needs at least one speed."""
@@ -104,29 +103,29 @@ class RoundFit:
         """Give ln(other / baseline) without the rounds; where no rounds connect the two, of their plain means."""
         return float(self.log_speeds[other] - self.log_speeds[baseline])
 
-    def rate(self, place: int) -> Rate | None:
-        """Give the rate of a configuration in an average round; null where it was measured in all: the mean tells it.
+    def missed(self, place: int) -> Missed | None:
+        """Estimate a configuration in the rounds that it was not measured in; null where it was measured in all.
 
-        Rounds are those that other configurations connect with its own. Its interval has two parts: how far rounds
-        differ, as in a mean over them, and how well the launches tell its part of the speed; t with the fewer degrees
-        of freedom.
+        Rounds are those that other configurations connect with its own. The error of its mean over all of them has two
+        parts: how far rounds differ, as in a mean over them, and how well the launches tell its part; t with the fewer
+        degrees of freedom.
         """
         if self._is_complete:
             return None
-        from bench.statistics.intervals import student_t
-
         reach = self._connected(place)
         rounds, measured = int(reach.sum()), int(self._counts[place])
         if measured >= rounds:
             return None
-        level = float(self.log_speeds[place])
-        if self._sd is None or measured < LEAST_ROUNDS:
-            return Rate(math.exp(level), None, None, rounds - measured)
         share = self._shares[place]
-        own = self._sd**2 * (1 / measured + float(share @ self._inverse @ share))
+        noise = 0.0 if self._sd is None else self._sd**2
+        # What is expected is the mean of a lognormal, not its median.
+        logs = self.log_speeds[place] + self._effects[reach & (share == 0)] + noise / 2
+        values = tuple(float(value) for value in np.exp(logs))
+        if self._sd is None or measured < LEAST_ROUNDS:
+            return Missed(values, None, 0)
+        own = noise * (1 / measured + float(share @ self._inverse @ share))
         error = math.sqrt(float(np.var(self._effects[reach], ddof=1)) / rounds + own)
-        half = student_t(0.975, min(rounds - 1, self._df)) * error
-        return Rate(math.exp(level), math.exp(level - half), math.exp(level + half), rounds - measured)
+        return Missed(values, error, min(rounds - 1, self._df))
 
     def _connected(self, place: int) -> NDArray[np.bool_]:
         """Mark the rounds that can be reached from a configuration's own over configurations measured in both, (K,)."""

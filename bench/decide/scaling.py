@@ -93,9 +93,10 @@ def _told_apart(curves: list[ScalingCurve]) -> list[ScalingCurve]:
 
 def _curve(best: dict[int, Configuration]) -> ScalingCurve:
     smallest = next(iter(best))
-    base = (best[smallest].speed or 0.0) / smallest
+    base = (best[smallest].geometric_speed or 0.0) / smallest  # ratios of rates are those of geometric means
     points = tuple(
-        ScalingPoint(one, ranks, one.speed or 0.0, (one.speed or 0.0) / ranks / base) for ranks, one in best.items()
+        ScalingPoint(one, ranks, one.speed or 0.0, (one.geometric_speed or 0.0) / ranks / base)
+        for ranks, one in best.items()
     )
     row = points[0].configuration.row
     extra = [name for name in points[0].configuration.extra_axes if name not in _NOT_OF_A_CURVE]
@@ -140,4 +141,4 @@ def _median_update_s(rows: Sequence[Row]) -> float | None:
 
 def _curve_key(row: Row, without: Sequence[str]) -> tuple[Any, ...]:
     names = [column.name for column in COLUMNS if column.rule == "config" and column.name not in without]
-    return (*(row.get(name) for name in names), machine_key(row))
+    return (*(row.get(name) for name in (*names, "folder")), machine_key(row))

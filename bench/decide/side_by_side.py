@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.report.configurations import Block, Configuration
+from bench.report.configurations import BLOCK, Block, Configuration
 from bench.report.launch_rows import Row, column_of
 
-_BLOCK = ("source", "sweep", "hostname", "round")
 _LONG_S = 300.0
 _LONG = 10.0
 """A pause is long beyond so many times what a launch takes, and _LONG_S: resumed sweeps wait longer than cool-downs."""
@@ -48,7 +47,7 @@ class Pauses:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         """Take the launches of all configurations: what others of the round took is no pause."""
-        names = ("started_utc", "launch_s", *_BLOCK)
+        names = ("started_utc", "launch_s", *BLOCK)
         launches: defaultdict[Block, list[tuple[float, float | None]]] = defaultdict(list)
         for started_utc, launch_s, *place in zip(*(column_of(rows, name) for name in names), strict=True):
             if (start_s := _seconds(started_utc)) is not None:
@@ -81,7 +80,7 @@ class Pauses:
 
 
 def _block(row: Row) -> Block:
-    return tuple(row.get(name) for name in _BLOCK)
+    return tuple(row.get(name) for name in BLOCK)
 
 
 def _seconds(started_utc: Any) -> float | None:

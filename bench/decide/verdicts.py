@@ -1,4 +1,4 @@
-"""Judge the speeds of candidates against one baseline, launches of one round side by side."""
+"""Judge speeds: of candidates against one baseline, side by side, or of one result against an earlier one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.decide.rounds import RoundFit
+from bench.decide.rounds import LEAST_ROUNDS, RoundFit
 from bench.report.configurations import Speeds
 
 if TYPE_CHECKING:
     from bench.statistics.intervals import Interval
-    from bench.statistics.verdict import Word
+    from bench.statistics.verdict import Verdict, Word
 
 USUAL_ROUNDS = 3
 """Rounds to ask for where nothing tells how many would do."""
@@ -25,7 +25,8 @@ class SpeedVerdict:
     word: Word
     """faster, slower, same or unclear."""
     ratio: float
-    """Candidate / baseline, rounds taken off: the mean of the paired ratios where both were measured in all rounds."""
+    """Candidate / baseline, rounds taken off: the mean of the paired ratios where both were measured in all rounds; of
+    two results, the ratio of the geometric means."""
     ratio_low: float | None
     """Lower end of its 95 % interval; null with fewer than two rounds in common."""
     ratio_high: float | None
@@ -33,7 +34,7 @@ class SpeedVerdict:
     p_value: float | None
     """Of "within +-0.5 %", adjusted for the number of candidates; null without an interval."""
     rounds: int
-    """Rounds in which both were measured."""
+    """Rounds in which both were measured; of two results, those of the side that has fewer."""
     rounds_needed: int | None
     """Rounds, those done included, after which an unclear verdict should be settled; null when settled or unknown."""
     note: str
@@ -56,6 +57,31 @@ def judge_speeds(baseline: Speeds, candidates: Sequence[Speeds]) -> list[SpeedVe
     return judge_against(RoundFit(speeds), speeds, 0)[1:]
 
 
+def judge_unpaired(pairs: Sequence[tuple[Speeds, Speeds]]) -> list[SpeedVerdict]:
+    """Judge configurations that were measured before and after: rounds of two results are no pairs (Welch).
+
+    Faster and slower hold for all of them at once (Holm). Without two rounds on both sides there is no interval.
+
+    Args:
+        pairs: valid_tokens_per_s by block before and after, at least one each, of every configuration.
+    """
+    from bench.statistics.unpaired import unpaired_interval
+    from bench.statistics.verdict import judge
+
+    logs = [tuple([math.log(speed) for speed in side.values()] for side in pair) for pair in pairs]
+    intervals = [unpaired_interval(*sides) if min(map(len, sides)) >= LEAST_ROUNDS else None for sides in logs]
+    verdicts = iter(judge([interval for interval in intervals if interval is not None]))
+    judged = []
+    for (before, after), interval in zip(logs, intervals, strict=True):
+        if interval is None:
+            ratio = math.exp(sum(after) / len(after) - sum(before) / len(before))
+            rounds = min(len(before), len(after))
+            judged.append(SpeedVerdict("unclear", ratio, None, None, None, rounds, USUAL_ROUNDS, "too few rounds"))
+        else:
+            judged.append(_with_interval(interval, next(verdicts)))
+    return judged
+
+
 def judge_against(fit: RoundFit, speeds: Sequence[Speeds], baseline: int) -> list[SpeedVerdict]:
     """Judge every configuration of a fit against one of them, in order; the baseline's own place says it is equal."""
     from bench.statistics.verdict import judge
@@ -68,21 +94,22 @@ def judge_against(fit: RoundFit, speeds: Sequence[Speeds], baseline: int) -> lis
             ratio = math.exp(fit.log_ratio(baseline, place))
             judged.append(_without_interval(speeds[baseline], speeds[place], ratio))
             continue
-        verdict = next(verdicts)
-        judged.append(
-            SpeedVerdict(
-                word=verdict.word,
-                ratio=interval.ratio,
-                ratio_low=interval.ratio_low,
-                ratio_high=interval.ratio_high,
-                p_value=verdict.p_value,
-                rounds=interval.blocks,
-                rounds_needed=verdict.blocks_needed,
-                note="",
-                interval=interval,
-            )
-        )
+        judged.append(_with_interval(interval, next(verdicts)))
     return judged
+
+
+def _with_interval(interval: Interval, verdict: Verdict) -> SpeedVerdict:
+    return SpeedVerdict(
+        word=verdict.word,
+        ratio=interval.ratio,
+        ratio_low=interval.ratio_low,
+        ratio_high=interval.ratio_high,
+        p_value=verdict.p_value,
+        rounds=interval.blocks,
+        rounds_needed=verdict.blocks_needed,
+        note="",
+        interval=interval,
+    )
 
 
 def _without_interval(baseline: Speeds, speeds: Speeds, ratio: float) -> SpeedVerdict:

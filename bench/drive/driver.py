@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.drive.conditions import memory_conditions
-from bench.drive.folder import check_header, keep_inputs, make_folder, make_header
+from bench.drive.folder import check_header, keep_inputs, make_folder, make_header, require_no_strangers
 from bench.drive.lock import hold
 from bench.drive.progress import Progress
 from bench.drive.proofs import Proofs
@@ -104,18 +104,24 @@ def run_sweep(
     deadline_s = None if time_limit_s is None else time.monotonic() + time_limit_s
     points = expand(sweep, facts)
     paths = SweepPaths(folder)
+    require_no_strangers(folder)
     make_folder(folder)
     telemetry = telemetry or Telemetry(facts.gpu_uuids)
-    with closing(telemetry), Interrupts() as interrupts, hold(paths.lock) as lock, Journal(paths.journal) as journal:
-        if journal.torn_bytes:
-            progress.note(f"cut an unfinished last line off {paths.journal} ({journal.torn_bytes} bytes)")
-        record = Record(paths, sweep.name, journal, lock)
-        launcher = launcher or rank_launcher()
-        proofs = Proofs(paths, launcher, interrupts) if prove else None
-        launches = RecordedLaunches(sweep, paths, record, launcher, progress, interrupts, deadline_s, proofs, telemetry)
-        run = _Run(sweep, points, paths, facts, record, launcher, launches, progress, interrupts)
-        run.prepare()
-        return run.finish_with_tables(only, retry_failed)
+    with closing(telemetry), hold(paths.lock) as lock, Journal(paths.journal) as journal:
+        # It prepares corpora, which may take minutes: before signals are merely noted, so that one ends that at once.
+        header = make_header(sweep, [point.config for point in _all_configured(points)], facts)
+        with Interrupts() as interrupts:
+            if journal.torn_bytes:
+                progress.note(f"cut an unfinished last line off {paths.journal} ({journal.torn_bytes} bytes)")
+            record = Record(paths, sweep.name, journal, lock)
+            launcher = launcher or rank_launcher()
+            proofs = Proofs(paths, launcher, interrupts) if prove else None
+            launches = RecordedLaunches(
+                sweep, paths, record, launcher, progress, interrupts, deadline_s, proofs, telemetry
+            )
+            run = _Run(sweep, points, paths, facts, record, launcher, launches, progress, interrupts)
+            run.prepare(header)
+            return run.finish_with_tables(only, retry_failed)
 
 
 @dataclass
@@ -139,10 +145,9 @@ class _Run:
         self._repeats = Repeats()
         self._remaining = Remaining(self._owed, (), False)
 
-    def prepare(self) -> None:
+    def prepare(self, header: Mapping[str, Any]) -> None:
         """Check the folder's conditions, repair what was cut off, and say what is planned."""
         history = self.record.history
-        header = make_header(self.sweep, [point.config for point in self._all_configured()], self.facts)
         if history.header is None:
             self.record.append(header)
         else:
@@ -234,9 +239,10 @@ class _Run:
         write_tables(self.paths.folder, self.sweep.name, self.points, self.record.history, pruned)
         return len(pruned)
 
-    def _all_configured(self) -> Iterator[Trial | Skipped]:
-        for point in self.points:
-            yield point.candidates[0] if isinstance(point, Search) else point
+
+def _all_configured(points: Sequence[Trial | Skipped | Search]) -> Iterator[Trial | Skipped]:
+    for point in points:
+        yield point.candidates[0] if isinstance(point, Search) else point
 
 
 def _trials_of(point: Trial | Skipped | Search) -> tuple[Trial, ...]:

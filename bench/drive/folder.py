@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,16 +17,23 @@ from bench.record.columns import SCHEMA_VERSION
 from bench.record.config_columns import corpus_name
 from bench.record.journal import salvage_journal
 from bench.record.paths import SweepPaths
+from bench.record.variables import decisive_variables
 from bench.sweep.expand import MachineFacts
 from bench.sweep.fields import TrialConfig
 from bench.sweep.trial import Sweep
+from bench.units import listed
 from bench.workload.data.corpus import load_corpus
 
-MEASUREMENT_VERSION = 2
+MEASUREMENT_VERSION = 3
 """Version of how numbers are made; raised whenever a change moves them. History in CHANGELOG.md, under Measurements."""
 
 _LIMITS = {"rounds", "timeout_s", "start_timeout_s", "stall_timeout_s"}
 """Fields of measure that change which launches there are, or how long they may take, but no number."""
+
+
+_SIGNS = ("journal.jsonl", "parts", "results.parquet")
+"""Any of these makes a folder one of results, damaged or not."""
+_LOGS = (".log", ".out", ".err")
 
 
 def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFacts) -> dict[str, Any]:
@@ -39,6 +47,7 @@ def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFact
         "measure": sweep.spec.measure.model_dump(mode="json", exclude=_LIMITS),
         "torch": software_versions()["torch"],
         "device": facts.device,
+        "environment": decisive_variables(os.environ, facts.device),
         "corpora": {corpus_name(config.data): load_corpus(config.data).content_hash for config in sources.values()},
     }
 
@@ -61,11 +70,16 @@ def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path
     differing = {
         key: (old[key], header[key])
         for key in header
-        if key not in ("corpora", "measure", "schema_version") and key in old and old[key] != header[key]
+        if key not in ("corpora", "environment", "measure", "schema_version") and key in old and old[key] != header[key]
     }
     for name, now in header["measure"].items():
         if old["measure"].get(name, now) != now:
             differing[f"measure.{name}"] = (old["measure"][name], now)
+    before = old.get("environment", header["environment"])
+    for name in before.keys() | header["environment"].keys():
+        values = (before.get(name, "not set"), header["environment"].get(name, "not set"))
+        if values[0] != values[1]:
+            differing[f"environment variable {name}"] = values
     for name, content_hash in header["corpora"].items():
         if old["corpora"].get(name, content_hash) != content_hash:
             differing[f"content of {name}"] = (old["corpora"][name], content_hash)
@@ -89,6 +103,25 @@ def keep_inputs(paths: SweepPaths, sweep: Sweep, facts: MachineFacts) -> None:
             write_atomically(path, content)
 
 
+def require_no_strangers(folder: Path) -> None:
+    """Refuse a folder that holds files of something else: results would lie among them, and --fresh would rename it.
+
+    Hidden files, and the logs that a script directs there before the first sweep, do not count.
+
+    Raises:
+        BenchError: It does; names some of them.
+    """
+    if not folder.is_dir() or any((folder / name).exists() for name in _SIGNS):
+        return
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    strangers = [name for name in names if not name.endswith(_LOGS)]
+    if strangers:
+        raise BenchError(
+            f"{folder} holds {listed(strangers, 3)}, and no results. Name another folder with --out, a new or an empty "
+            "one."
+        )
+
+
 def make_folder(folder: Path) -> None:
     """Make the folder.
 
@@ -105,9 +138,11 @@ def set_folder_aside(folder: Path) -> Path | None:
     """Rename a results folder so that a new one can begin; return its new name, or None when there was nothing.
 
     Raises:
+        BenchError: It holds something else.
         LockedError: A sweep is writing it.
         StorageError: It cannot be renamed.
     """
+    require_no_strangers(folder)
     if not folder.is_dir() or not any(folder.iterdir()):
         return None
     with hold(SweepPaths(folder).lock):

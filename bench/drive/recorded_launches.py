@@ -63,8 +63,10 @@ class RecordedLaunches:
         launch = self._with_unused_files(launch)
         config, measure = launch.trial.config, self.sweep.spec.measure
         proof: dict[str, Any] = {}
+        wrong: str | None = None
         if self.proofs is not None:
             proof = self.proofs.for_trial(launch.trial, self.record.renew_lock, self.seconds_left())
+            wrong = self.proofs.why_arithmetic_is_wrong(launch.trial)
         files = self.paths.launch(launch.trial.trial_id, launch.round, launch.attempt)
         if files.folder.exists():  # left by a launch that the journal does not know: nothing of it may be read
             shutil.rmtree(files.folder)
@@ -92,13 +94,14 @@ class RecordedLaunches:
                 end = self.launcher.run(TRIAL, files, ranks, limits, self.record.renew_lock, self.interrupts)
             else:
                 end = _not_begun(ranks)
-        row, updates = row_of(self.sweep.name, launch, end, started.isoformat(timespec="seconds"), watch.health(end))
+        at = started.isoformat(timespec="seconds")
+        row, updates = row_of(self.sweep.name, launch, end, at, watch.health(end), wrong)
         row |= proof
         if abs(_clocks() - clocks) > _CLOCK_STEP_S:
             row["flags"] = sorted({*row["flags"], "clock_step"})
         self.record.finish(row, updates)
         if config.device == "cuda":
-            wait_for_release(end.pids)
+            wait_for_release(end.pids, is_interrupted=lambda: self.interrupts.number is not None)
         self.longest_s = max(self.longest_s, end.seconds)
         return row
 

@@ -18,7 +18,7 @@ from bench.launch.outcome import decide
 from bench.launch.process_table import identify, kill_with_token
 from bench.record.bytes_only import bytes_only, updates_of_bytes_only
 from bench.record.config_columns import config_columns
-from bench.record.derive import derive
+from bench.record.derive import derive, doubts_of_derived
 from bench.record.fault_points import reach
 from bench.record.fit import compared_bytes
 from bench.record.journal import Journal
@@ -119,9 +119,16 @@ class Record:
 
 
 def row_of(
-    sweep: str, launch: PlannedLaunch, end: LaunchEnd, started_utc: str, health: Health = NOT_WATCHED
+    sweep: str,
+    launch: PlannedLaunch,
+    end: LaunchEnd,
+    started_utc: str,
+    health: Health = NOT_WATCHED,
+    contradiction: str | None = None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Make the row of a launch and its update rows from how its ranks ended and how its GPUs were.
+
+    `contradiction` says why no figure of a launch that ended well can be trusted; None where nothing does.
 
     Raises:
         StorageError: A rank could not write for want of space: its end says nothing about the trial.
@@ -131,7 +138,6 @@ def row_of(
     _refuse_full_disk(end)
     columns: dict[str, Any] = {}
     updates: list[dict[str, Any]] = []
-    contradiction: str | None = None
     try:
         documents = [rank.document for rank in end.ranks if rank.document is not None]
         columns, updates = reduce_ranks(documents, config.world_size)
@@ -159,6 +165,7 @@ def row_of(
     if contradiction is not None and row["outcome"] == "ok":
         row |= {"outcome": "invalid", "reason": contradiction, "phase": "finish"}
     row = derive(row, updates)
+    row["flags"] = sorted({*row["flags"], *doubts_of_derived(row)})
     if config.device == "cuda" and is_standin():
         return bytes_only(row, has_values()), updates_of_bytes_only(updates, has_values())
     return row, updates

@@ -187,4 +187,4 @@ def _gap_of(tracks: Sequence[GpuTrack], ranks: Sequence[RankTiming]) -> str:
         return "the launch ended before NVML was asked"
     if not all(used):
         return "NVML does not know the GPU of a rank"
-    return "a GPU has no sample in the timed part, or none near its end"
+    return "a GPU has no sample in the timed part, or none for a while in it"

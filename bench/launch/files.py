@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.record.paths import LaunchPaths
+from bench.units import cut_text
 
 _LOG_CAP_BYTES = 64 * 1024**2
 
@@ -18,7 +19,6 @@ def set_aside(paths: LaunchPaths, ranks: Sequence[int]) -> None:
     for rank in ranks:
         paths.heartbeat(rank).unlink(missing_ok=True)
         paths.rank_file(rank).unlink(missing_ok=True)
-    paths.rendezvous.unlink(missing_ok=True)
 
 
 def read_document(paths: LaunchPaths, rank: int) -> dict[str, Any] | None:
@@ -47,7 +47,7 @@ def last_line(log: Path) -> str | None:
             lines = file.read().decode(errors="replace").strip().splitlines()
     except OSError:
         return None
-    return lines[-1].strip()[:300] if lines else None
+    return cut_text(lines[-1].strip(), 300) if lines else None
 
 
 def cap_log(log: Path) -> None:

@@ -16,6 +16,7 @@ def wait_for_release(
     pids: Collection[int],
     read: Callable[[], NvmlReport] = read_nvml,
     sleep: Callable[[float], None] = time.sleep,
+    is_interrupted: Callable[[], bool] = lambda: False,
 ) -> None:
     """Wait until no ended rank is left on a GPU, as far as NVML tells.
 
@@ -23,6 +24,7 @@ def wait_for_release(
         pids: process ids of the ranks that have ended.
         read: asks NVML.
         sleep: waits so many seconds.
+        is_interrupted: whether a signal came: then no further launch depends on it, and nothing is waited for.
 
     Raises:
         EnvironmentFault: The driver still holds memory for one of them; names process and GPU.
@@ -35,7 +37,7 @@ def wait_for_release(
             for process in gpu.processes or ()
             if process.pid in pids
         ]
-        if not left:
+        if not left or is_interrupted():
             return
         sleep(_POLL_S)
     raise EnvironmentFault(

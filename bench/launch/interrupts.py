@@ -7,7 +7,8 @@ import signal
 from types import TracebackType
 from typing import Any, Self
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask a command to end."""
 
 
 class Interrupts:
@@ -24,7 +25,7 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         """Begin to note signals. One that was ignored from the start, as under nohup, stays ignored."""
-        for number, handler in (*((ending, self._end) for ending in _ENDING), (signal.SIGTSTP, self._suspend)):
+        for number, handler in (*((ending, self._end) for ending in ENDING), (signal.SIGTSTP, self._suspend)):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, handler)
         return self

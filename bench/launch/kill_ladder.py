@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
+from bench.launch.process_table import is_dead
+
 LADDER = ((signal.SIGINT, 2.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 """Signals in order, each with the time before the next [s]."""
 
@@ -23,7 +25,7 @@ def end_ranks(processes: Mapping[int, BaseProcess], hurry: Callable[[], bool] = 
         processes: rank to process.
         hurry: asked several times a second; once it says yes, only SIGKILL is left.
     """
-    alive = [process for process in processes.values() if process.is_alive()]
+    alive = [process for process in processes.values() if is_running(process)]
     for number, patience_s in LADDER:
         if not alive or (hurry() and number != signal.SIGKILL):
             continue
@@ -35,9 +37,14 @@ def end_ranks(processes: Mapping[int, BaseProcess], hurry: Callable[[], bool] = 
         deadline = time.monotonic() + patience_s
         while alive and time.monotonic() < deadline:
             wait([process.sentinel for process in alive], timeout=_POLL_S)
-            alive = [process for process in alive if process.is_alive()]
+            alive = [process for process in alive if is_running(process)]
             if hurry() and number != signal.SIGKILL:
                 break
+
+
+def is_running(process: BaseProcess) -> bool:
+    """Tell whether a rank still runs; the kernel's word counts where its fork server does not report its end."""
+    return process.is_alive() and (process.pid is None or not is_dead(process.pid))
 
 
 def signal_group(process: BaseProcess, number: int) -> None:

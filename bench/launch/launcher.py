@@ -14,9 +14,19 @@ from typing import Any, Literal
 from bench.launch import rank_process
 from bench.launch.files import set_aside
 from bench.launch.interrupts import Interrupts
+from bench.launch.meeting_place import meeting_place, remove_leftovers
 from bench.launch.outcome import RankEnd
-from bench.launch.process import adopt_orphans
-from bench.launch.process_table import ProcessId, descendants, identify, is_alive, kill_with_token, reap_orphans
+from bench.launch.process_table import (
+    ProcessId,
+    descendants,
+    identify,
+    is_alive,
+    is_dead,
+    kill_descendants,
+    kill_processes,
+    kill_with_token,
+)
+from bench.launch.server_wait import ServerSilent, answer_awaited
 from bench.launch.servers import ServerPool
 from bench.launch.start_guards import limits_named, without_main_module
 from bench.launch.under_way import LaunchUnderWay
@@ -42,7 +52,7 @@ class LaunchEnd:
     seconds: float
     """From the request to the reaped exit of the last process [s]."""
     flags: tuple[str, ...] = ()
-    """What was unusual: suspended, started_by_spawn."""
+    """What was unusual: suspended, started_by_spawn, server_stalled."""
     pids: tuple[int, ...] = ()
     """Process ids that the ranks had."""
 
@@ -65,7 +75,7 @@ class Launcher:
 
     def warm_up(self, environment: Mapping[str, str] | None = None) -> None:
         """Start a server now; its imports go on while the caller does something else."""
-        adopt_orphans()
+        remove_leftovers()
         if self._start_method == "forkserver":
             with limits_named():
                 self._servers.start(environment or {})
@@ -92,16 +102,21 @@ class Launcher:
             environment: variables that torch reads when it is imported.
 
         Raises:
-            EnvironmentFault: The machine has no process or file descriptor left; names the limit.
+            EnvironmentFault: The machine has no process or file descriptor left; names the limit. Or several ranks
+                have no place to meet on this node.
+            StorageError: Their meeting place cannot be told to them: the launch's folder cannot be written.
         """
         launch = LaunchUnderWay(paths, limits, on_wait, interrupts or Interrupts())
         started_s = time.monotonic()
-        self._start(work, launch, ranks, self._start_method, environment or {})
+        environment = environment or {}
+        if self._start(work, launch, ranks, self._start_method, environment) == "stalled" and launch.may_start_again():
+            set_aside(paths, ranks)
+            self._start(work, launch, ranks, self._start_method, environment)
         unfit = any(process.exitcode == rank_process.UNFIT for process in launch.processes.values())
         if unfit and launch.stopped is None:
             launch.flags.append("started_by_spawn")
             set_aside(paths, ranks)
-            self._start(work, launch, ranks, "spawn", environment or {})
+            self._start(work, launch, ranks, "spawn", environment)
         seconds, pids = time.monotonic() - started_s, launch.pids()
         return LaunchEnd(launch.release(ranks), launch.stopped, seconds, tuple(launch.flags), pids)
 
@@ -112,31 +127,58 @@ class Launcher:
         ranks: Sequence[int],
         method: StartMethod,
         environment: Mapping[str, str],
-    ) -> None:
-        """Start the ranks by this method, wait for them and clear up."""
+    ) -> Literal["stalled"] | None:
+        """Start the ranks by this method, wait for them and clear up.
+
+        Returns:
+            "stalled" when a server that had started ranks before did not answer any more; it is gone, and a new one
+            may.
+        """
+        with meeting_place(launch.paths, len(ranks)):  # a new one each time: a try before may have left its word
+            return self._start_in_place(work, launch, ranks, method, environment)
+
+    def _start_in_place(
+        self,
+        work: str,
+        launch: LaunchUnderWay,
+        ranks: Sequence[int],
+        method: StartMethod,
+        environment: Mapping[str, str],
+    ) -> Literal["stalled"] | None:
         launch.processes = {}
+        began: list[ProcessId] = []
+        stalled = False
         try:
             with limits_named(), without_main_module():
                 reach("launch.spawn")
                 for rank in ranks:
-                    launch.processes[rank] = self._start_rank(work, launch.paths, rank, method, environment)
+                    launch.processes[rank] = self._start_rank(work, launch, rank, method, environment)
                 reach("launch.spawned")
             servers = [identify(pid) for pid in self._servers.pids()]
             launch.watch()
             if launch.stopped is None and _died(servers, launch.processes):
                 launch.stopped = Stopped("killed", "the fork server was killed from outside, and its ranks with it")
+        except ServerSilent:
+            launch.blame_server()
+            stalled = self._servers.has_answered(environment)
+            self._servers.kill(environment)  # it was sent the signal; a dying one must not be asked again
         finally:
+            if method == "spawn":
+                began = [identify(pid) for parent in launch.pids() for pid in descendants(parent)]
             launch.end()
-            self._clear_up()
+            if launch.is_server_stalled:
+                self._servers.kill(environment)
+            self._clear_up(method, began)
             reach("launch.ended")
+        return "stalled" if stalled else None
 
     def _start_rank(
-        self, work: str, paths: LaunchPaths, rank: int, method: StartMethod, environment: Mapping[str, str]
+        self, work: str, launch: LaunchUnderWay, rank: int, method: StartMethod, environment: Mapping[str, str]
     ) -> BaseProcess:
         context: Any = multiprocessing.get_context(method)
 
         def start(parent: int) -> BaseProcess:
-            arguments = (str(paths.folder), rank, parent, work)
+            arguments = (str(launch.paths.folder), rank, parent, work)
             process: BaseProcess = context.Process(
                 target=self._rank_function, args=arguments, name=f"rank-{rank}", daemon=True
             )
@@ -144,16 +186,25 @@ class Launcher:
             return process
 
         if method == "forkserver":
-            with self._servers.connected(environment) as server_pid:
+            with (
+                self._servers.connected(environment) as server_pid,
+                answer_awaited(server_pid, launch.is_enough),
+            ):
                 return start(server_pid)
         with self._servers.variables(environment):
             return start(os.getpid())
 
-    def _clear_up(self) -> None:
-        """Kill what the ranks started and left, such as data loaders in a session of their own."""
+    def _clear_up(self, method: StartMethod, began: Sequence[ProcessId]) -> None:
+        """Kill what the ranks started and left, such as data loaders in a session of their own.
+
+        All that ranks of a fork server leave is below the server. What ranks without one had begun is given; beyond
+        that, and where a server died, the token tells.
+        """
         servers = self._servers.pids()
-        kill_with_token(self.token, servers, among=descendants(os.getpid()))
-        reap_orphans(servers)
+        kill_descendants(servers)
+        kill_processes(began)
+        if method == "spawn" or any(is_dead(pid) for pid in servers):
+            kill_with_token(self.token, servers)
 
 
 def _died(servers: Sequence[ProcessId], processes: Mapping[int, BaseProcess]) -> bool:

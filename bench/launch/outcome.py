@@ -1,6 +1,7 @@
 """How a launch ended, decided from what the ranks wrote, how their processes ended, and where they were.
 
-A worker never judges a launch: ok needs exit 0 of every rank *and* a whole result of every rank.
+A worker never judges a launch: ok needs exit 0 of every rank *and* a whole result of every rank. Only in the witnessed
+updates, which come last and decide nothing, may a rank end in any way: its result is whole before.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ def decide(ends: Sequence[RankEnd], stopped: Stopped | None = None) -> Outcome:
         stopped: why the driver stopped the launch itself; None if it did not. An error that a rank wrote before it
             was stopped still counts first.
     """
+    if (stopped is None or stopped.outcome != "interrupted") and all(map(_is_measured, ends)):
+        return Outcome("ok", exit_code=0)
     told = [end for end in ends if end.document is not None and end.document["outcome"] != "ok"]
     causes = [end for end in told if not _is_secondary(end)]
     if causes:
@@ -89,6 +92,13 @@ def decide(ends: Sequence[RankEnd], stopped: Stopped | None = None) -> Outcome:
         reason = f"rank {end.rank} did not end cleanly after its peers (exit code {end.exit_code})"
         return _from_beat("failed", reason, end, exit_code=end.exit_code)
     return Outcome("ok", exit_code=0)
+
+
+def _is_measured(end: RankEnd) -> bool:
+    """Tell whether a rank's result is whole and good, whatever became of it in its witnessed updates."""
+    if end.document is None or end.document["outcome"] != "ok":
+        return False
+    return end.exit_code == 0 or end.document.get("is_witnessed") is False
 
 
 _GRAVITY = {"oom": 0, "oom_host": 0, "invalid": 2, "failed": 1}
@@ -157,7 +167,7 @@ def _from_beat(
     return Outcome(
         outcome=outcome,
         reason=reason,
-        phase=None if beat is None else beat.phase,
+        phase=beat.phase if beat is not None else "start" if outcome in WITH_STACKS else None,
         micro_batch=None if beat is None or beat.micro_batch < 0 else beat.micro_batch,
         failing_rank=end.rank,
         exit_code=exit_code,

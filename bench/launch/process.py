@@ -8,6 +8,9 @@ import signal
 import sys
 from pathlib import Path
 
+DRIVER_VARIABLE = "BENCH_DRIVER_PID"
+"""Environment variable by which a process knows the driver, which it must not outlive."""
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -23,8 +26,17 @@ def die_with_parent(expected_parent: int | None = None) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent dies (Linux, prctl(2)), so that it can be reaped."""
+    """Become the parent of every descendant whose own parent dies (Linux, prctl(2)), so that it can be found.
+
+    Not inherited over fork. For processes that start ranks or are one, never for the driver: a program that uses this
+    library must not be given children that it did not start.
+    """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def is_child_of_driver() -> bool:
+    """Tell whether the driver itself started this process, and no fork server of it."""
+    return os.environ.get(DRIVER_VARIABLE) == str(os.getppid())
 
 
 def lead_session() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Collection, Iterable
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +48,19 @@ def boot_id() -> str | None:
         return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
+
+
+def is_dead(pid: int) -> bool:
+    """Tell whether a process has ended, reaped or not; False where the kernel does not tell."""
+    state = _stat(pid)[:1]
+    return state in (["Z"], ["X"]) or (state == [] and sys.platform.startswith("linux"))
+
+
+def exit_code_of_dead(pid: int) -> int | None:
+    """Read how a process ended that nobody has reaped: negative for a signal; None where the kernel does not tell."""
+    fields = _stat(pid)
+    # Field 52 of proc(5), in the form of waitpid.
+    return os.waitstatus_to_exitcode(int(fields[49])) if fields[:1] == ["Z"] and len(fields) > 49 else None
 
 
 def is_stopped(pid: int) -> bool:
@@ -99,27 +114,58 @@ def kill_with_token(token: str, spared: Collection[int] = (), among: Iterable[in
     Only the token decides, never a name. A number may be given to another process between the look and the kill, so
     the look is repeated on a handle that stays with the process.
     """
-    killed = []
-    for pid in with_token(token, among):
-        if pid in spared or pid == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            handle = os.pidfd_open(pid)
-            try:
-                if f"{TOKEN_VARIABLE}={token}".encode() in _environment(pid):
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-                    killed.append(pid)
-            finally:
-                os.close(handle)
-    return killed
+    wanted = f"{TOKEN_VARIABLE}={token}".encode()
+    ours = [pid for pid in with_token(token, among) if pid not in spared and pid != os.getpid()]
+    return [pid for pid in ours if _kill(pid, lambda pid: wanted in _environment(pid))]
 
 
-def reap_orphans(spared: Collection[int] = ()) -> None:
-    """Reap dead children that were adopted: descendants whose own parent died before them."""
-    for pid in _children(os.getpid()):
-        if pid not in spared and _stat(pid)[:1] == ["Z"]:
-            with contextlib.suppress(OSError):
-                os.waitpid(pid, os.WNOHANG)
+def kill_descendants(of: Collection[int], patience_s: float = 5.0) -> None:
+    """Kill all that these processes and their children started, and wait until it is gone; they themselves go on.
+
+    Complete where each of them is a subreaper (`process.adopt_orphans`): then whatever session, group or environment a
+    process gave itself, and whoever of its parents has ended, it is below one of them.
+
+    Args:
+        of: Process ids.
+        patience_s: Longest wait [s]; what cannot be ended, as in the middle of a broken disk's answer, is left.
+    """
+    deadline_s = time.monotonic() + patience_s
+    while alive := [pid for parent in of for pid in descendants(parent) if not is_dead(pid)]:
+        for pid in alive:
+            _kill(pid, lambda pid: any(pid in descendants(parent) for parent in of))
+        if time.monotonic() > deadline_s:
+            return
+        time.sleep(0.01)
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a child of this process and all below it; stopped first, it starts nothing meanwhile.
+
+    What it had just forked has not asked the kernel yet to be ended with it.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+        kill_descendants([pid])
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_processes(processes: Iterable[ProcessId]) -> None:
+    """Kill exactly these processes."""
+    for process in processes:
+        _kill(process.pid, lambda pid, process=process: is_alive(process))  # type: ignore[misc]
+
+
+def _kill(pid: int, is_meant: Callable[[int], bool]) -> bool:
+    """Kill a process unless its number was given to another one meanwhile; tell whether it was killed."""
+    with contextlib.suppress(OSError):
+        handle = os.pidfd_open(pid)
+        try:
+            if is_meant(pid):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                return True
+        finally:
+            os.close(handle)
+    return False
 
 
 def _children(pid: int) -> list[int]:

@@ -15,8 +15,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.launch.process import die_with_parent, lead_session, send_output_to
-from bench.launch.process_table import open_files, thread_count
+from bench.launch.process import adopt_orphans, die_with_parent, is_child_of_driver, lead_session, send_output_to
+from bench.launch.process_table import kill_descendants, open_files, thread_count
 from bench.record.paths import LaunchPaths
 
 UNFIT = 87
@@ -49,6 +49,8 @@ def begin(folder: str, rank: int, parent: int) -> None:
     """Tie this process to its parent, give it a session, a log and a place for its stacks, and check its origin."""
     die_with_parent(expected_parent=parent)
     lead_session()
+    if is_child_of_driver():
+        adopt_orphans()  # as the fork server does for the ranks that it has
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the driver was started in the background
     paths = LaunchPaths(Path(folder))
     send_output_to(paths.rank_log(rank))
@@ -56,6 +58,7 @@ def begin(folder: str, rank: int, parent: int) -> None:
     stacks = os.open(paths.rank_stacks(rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     faulthandler.enable(stacks)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # it waited since the start, see `servers`
     reason = unfit_reason(parent)
     if reason is not None:
         print(reason, file=sys.stderr)  # noqa: T201 - into the rank's log
@@ -67,6 +70,8 @@ def end(code: int) -> None:
 
     A process that has torch._dynamo takes 0.7 s to exit the usual way, and its result is safe.
     """
+    if is_child_of_driver():
+        kill_descendants([os.getpid()])
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -84,7 +89,8 @@ def unfit_reason(
     torch = sys.modules.get("torch")
     if torch is None:
         return None  # a fresh interpreter, or a server without torch
-    if torch.cuda.is_initialized() or any(_GPU_FILE.match(file) for file in files(os.getpid())):
+    # `is_initialized` is false in such a child, as CUDA does not work there; torch tells by another name.
+    if torch.cuda._is_in_bad_fork() or any(_GPU_FILE.match(file) for file in files(os.getpid())):
         return "the fork server has touched a GPU: a forked CUDA context does not work"
     number = threads(parent)
     if number is not None and number > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import resource
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,6 +25,9 @@ def limits_named() -> Iterator[None]:
             limit = f"this process may have {files}. Raise the limit."
         elif number in (errno.EAGAIN, errno.ENOMEM):
             limit = process_limit()
+        elif "AF_UNIX path too long" in str(error):  # has no number; the fork server's socket lies there
+            limit = f"the name of the folder for temporary files, {tempfile.gettempdir()}, is too long. Set TMPDIR to "
+            limit += "a shorter one."
         elif isinstance(error, EOFError | ConnectionError):  # the fork server is gone and gives no reason
             limit = f"the fork server ran out of files ({files}) or processes: {process_limit()}"
         else:

@@ -22,7 +22,7 @@ class LaunchLimits:
     """Bound a launch."""
 
     start_s: float
-    """To the end of the first update [s]."""
+    """To the end of every rank's first micro-step [s]."""
     total_s: float
     """To the exit of the last rank [s]."""
     stall_s: float = 60.0
@@ -49,6 +49,7 @@ class Watchdog:
         self._started_s = started_s
         self._excused_until_s = started_s
         self._excused_s = 0.0
+        self._start_from_s = 0.0
         self._has_started = False
         self._seen: dict[int, Beat] = {}
         self._micro_steps_s: list[float] = []
@@ -57,6 +58,10 @@ class Watchdog:
         """Leave out a time in which the launch or its driver was stopped."""
         self._excused_s += seconds
         self._excused_until_s = now_s
+
+    def start_again(self, now_s: float) -> None:
+        """Count the start limit from now on, and the others as before: the ranks are started once more."""
+        self._start_from_s = now_s - self._started_s - self._excused_s
 
     def look(self, beats: Mapping[int, Beat | None], now_s: float) -> Stopped | None:
         """Judge by the latest sign of life of each rank; None lets the launch go on."""
@@ -68,8 +73,8 @@ class Watchdog:
         if limits.sweep_s is not None and elapsed_s > limits.sweep_s:
             return Stopped("interrupted", "the time limit of the sweep was reached")
         if not self._has_started:
-            if elapsed_s > limits.start_s:
-                return Stopped("timeout", f"no update finished within the start limit of {limits.start_s:g} s")
+            if elapsed_s - self._start_from_s > limits.start_s:
+                return Stopped("timeout", f"no micro-step finished within the start limit of {limits.start_s:g} s")
             return None
         return self._stalled(beats, now_s)
 
@@ -82,14 +87,14 @@ class Watchdog:
     def _note(self, beats: Mapping[int, Beat | None]) -> None:
         for rank, beat in beats.items():
             before = self._seen.get(rank)
-            if beat is None:
-                continue
+            if beat is None or beat.update < 0:
+                continue  # what comes before the first window is in no micro-step
             if before is not None and beat.micro_steps > before.micro_steps:
                 per_micro_step_s = (beat.monotonic_s - before.monotonic_s) / (beat.micro_steps - before.micro_steps)
                 self._micro_steps_s = [*self._micro_steps_s, per_micro_step_s][-_MEDIAN_OVER:]
             if before is None or beat.micro_steps > before.micro_steps:
                 self._seen[rank] = beat
-        self._has_started = self._has_started or all(beat is not None and beat.update >= 1 for beat in beats.values())
+        self._has_started = self._has_started or all(map(_has_run, beats.values()))
 
     def _stalled(self, beats: Mapping[int, Beat | None], now_s: float) -> Stopped | None:
         limit_s = self.stall_limit_s
@@ -102,6 +107,11 @@ class Watchdog:
             return None
         rank = min(silent, key=lambda each: progress(silent[each]))
         return Stopped("hang", f"rank {rank} made no progress for {limit_s:g} s", rank)
+
+
+def _has_run(beat: Beat | None) -> bool:
+    """Tell whether a rank finished a micro-step; one without data in its first windows finishes updates alone."""
+    return beat is not None and (beat.micro_steps >= 1 or beat.update >= 1)
 
 
 def progress(beat: Beat | None) -> tuple[float, ...]:

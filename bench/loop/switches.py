@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from bench.loop.precision import AmpMode
+from bench.loop.precision import AmpMode, Precision
 
 
 def set_switches(amp_mode: AmpMode) -> None:
@@ -31,20 +31,54 @@ def set_switches(amp_mode: AmpMode) -> None:
             owner.fp32_precision = "ieee"
 
 
-def read_switches() -> dict[str, bool | str]:
-    """Read back what torch holds now: TF32 in matmul and in cuDNN, and the CPU's precision of fp32 products."""
-    if _has_fp32_precision():
-        backends: Any = torch.backends
-        return {
-            "tf32_matmul": backends.cuda.matmul.fp32_precision == "tf32",
-            "tf32_cudnn": backends.cudnn.conv.fp32_precision == "tf32",
-            "float32_matmul_precision": str(backends.mkldnn.matmul.fp32_precision),
-        }
+def read_switches(device_type: str) -> dict[str, bool | str | None]:
+    """Read back what torch holds now, from where it acts on this kind of device [whole process].
+
+    Args:
+        device_type: cuda: cuBLAS's and cuDNN's switches; cpu: oneDNN's, the rest null.
+
+    Returns:
+        tf32_matmul and tf32_cudnn; float32_matmul_precision in the words of `torch.set_float32_matmul_precision`; and
+        what cuBLAS may do with sums of 16-bit products, null where this torch has no such switch.
+    """
+    if device_type != "cuda":
+        return dict.fromkeys(_ON_CUDA) | {"float32_matmul_precision": _matmul_precision("mkldnn")}
+    cublas: Any = torch.backends.cuda.matmul
+    precision = _matmul_precision("cuda")
     return {
-        "tf32_matmul": bool(torch.backends.cuda.matmul.allow_tf32),
-        "tf32_cudnn": bool(torch.backends.cudnn.allow_tf32),
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "tf32_matmul": precision != "highest",
+        "tf32_cudnn": _tf32_in_cudnn(),
+        "float32_matmul_precision": precision,
+        **{name: getattr(cublas, f"allow_{name}", None) for name in _SUMS},
     }
+
+
+def autocast_dtype_in_force(precision: Precision) -> torch.dtype | None:
+    """Ask torch, inside the context of forward and loss, what type it casts to; None where it casts nothing."""
+    with precision.autocast():
+        is_on = torch.is_autocast_enabled(precision.device_type)
+        return torch.get_autocast_dtype(precision.device_type) if is_on else None
+
+
+_SUMS = ("bf16_reduced_precision_reduction", "fp16_reduced_precision_reduction", "fp16_accumulation")
+"""Columns of what cuBLAS may do, each named as its switch without `allow_`."""
+_ON_CUDA = ("tf32_matmul", "tf32_cudnn", *_SUMS)
+_WORDS = {"none": "highest", "ieee": "highest", "tf32": "high", "bf16": "medium"}
+"""The newer switch's word, with its parents' where it has none of its own -> the older one's."""
+
+
+def _matmul_precision(backend: str) -> str:
+    if not _has_fp32_precision():
+        return torch.get_float32_matmul_precision()  # one switch for every kind of device
+    matmul: Any = getattr(torch.backends, backend).matmul
+    return _WORDS[matmul.fp32_precision]
+
+
+def _tf32_in_cudnn() -> bool:
+    if not _has_fp32_precision():
+        return bool(torch.backends.cudnn.allow_tf32)
+    cudnn: Any = torch.backends.cudnn
+    return "tf32" in (cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision)
 
 
 def _has_fp32_precision() -> bool:

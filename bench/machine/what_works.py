@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from bench.measure.host import cpu_16bit_dtypes
 from bench.telemetry.nvml import NvmlReport
 
 
@@ -44,6 +45,10 @@ def what_works(
 
 def _on_the_cpu(device: str, gpu_is_visible: bool, torch: dict[str, Any]) -> Iterator[Item]:
     modes = "amp_mode fp32, bf16 and fp16; tf32 is skipped: on a CPU it is fp32"
+    has = cpu_16bit_dtypes()
+    emulated = [] if has is None else [dtype for dtype in ("bf16", "fp16") if dtype not in has]
+    if emulated:
+        modes += f"; slow in {' and '.join(emulated)}, which this processor has no units for"
     if torch["torch_version"] is None:
         yield Item("trials on the CPU", False, "torch cannot be imported")
         return

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 import psutil
 import torch
 
+from bench.measure.allocator_settings import DEFAULT
 from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks, Residents
 from bench.measure.host import cgroup_memory_bytes, cpu_model
 from bench.measure.witness import DispatchWitness
@@ -38,15 +40,19 @@ class CpuDevice:
         """Return at once: nothing is queued."""
 
     def reset_peaks(self) -> None:
-        """Do nothing: peaks are witnessed in the memory pass alone."""
+        """Do nothing: peaks are witnessed, in updates of their own."""
 
     def peaks(self) -> MemoryPeaks:
-        """Give nulls: the CPU has no allocator counters; the memory pass tells."""
+        """Give nulls: the CPU has no allocator counters; the witness tells."""
         return MemoryPeaks(None, None, None)
 
     def allocator_counts(self) -> AllocatorCounts:
         """Give nulls: there is no caching allocator."""
         return AllocatorCounts(None, None)
+
+    def allocator_settings(self) -> str:
+        """Give the word default: a CPU's allocator has no settings."""
+        return DEFAULT
 
     def properties(self) -> DeviceProperties:
         """Name the processor; capacity is the host's memory, or what a container may use of it."""
@@ -56,6 +62,10 @@ class CpuDevice:
     def host_block(self, rows: int, columns: int) -> torch.Tensor:
         """Make a plain tensor: host and device are one."""
         return torch.full((rows, columns), float("nan"), dtype=torch.float64)
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Do nothing: there is no caching allocator."""
+        return nullcontext()
 
     def outside_allocator_bytes(self) -> None:
         """Give null: there is no caching allocator."""

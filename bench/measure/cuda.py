@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from bench.measure.allocator_settings import allocator_settings
 from bench.measure.device import AllocatorCounts, DeviceProperties, MemoryPeaks, Residents
 from bench.measure.witness import DispatchWitness
 from bench.standin import is_standin
@@ -34,7 +36,11 @@ class CudaDevice:
         return event
 
     def wait(self, mark: torch.cuda.Event) -> None:
-        """Wait for one event; what was queued after it goes on."""
+        """Wait for one event; what was queued after it goes on.
+
+        The host spins, as it does in any loop that fills the GPU's queue: a thread that sleeps wakes up tens of
+        microseconds late, which is time to queue the next update in.
+        """
         mark.synchronize()
 
     def seconds_between(self, earlier: torch.cuda.Event, later: torch.cuda.Event) -> float:
@@ -57,12 +63,17 @@ class CudaDevice:
             active_bytes=stats["active_bytes.all.peak"],
             reserved_bytes=stats["reserved_bytes.all.peak"],
             inactive_split_bytes=stats.get("inactive_split_bytes.all.peak"),
+            requested_bytes=stats.get("requested_bytes.all.peak"),
         )
 
     def allocator_counts(self) -> AllocatorCounts:
         """Read the allocator's retries, out-of-memory events and blocks taken from the driver."""
         stats = torch.cuda.memory_stats(self.torch_device)
         return AllocatorCounts(stats["num_alloc_retries"], stats["num_ooms"], stats.get("segment.all.allocated"))
+
+    def allocator_settings(self) -> str:
+        """Ask torch what it read of the variables that set its allocator."""
+        return allocator_settings()
 
     def properties(self) -> DeviceProperties:
         """Read name, UUID and total memory."""
@@ -74,13 +85,27 @@ class CudaDevice:
         """Make page-locked memory, the only kind to which a copy from the GPU runs without the host waiting."""
         return torch.full((rows, columns), float("nan"), dtype=torch.float64, pin_memory=True)
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take memory from a pool of its own, which goes back to the driver, and cuBLAS's workspace with it.
+
+        A workspace left in the common pool would lie elsewhere than the one that the first update makes.
+        """
+        if torch.cuda.get_allocator_backend() != "native":  # CUDA's own allocator has no such pools
+            yield
+            return
+        pool = torch.cuda.MemPool()
+        with torch.cuda.use_mem_pool(pool, self.torch_device):
+            yield
+        self.synchronise()
+        torch._C._cuda_clearCublasWorkspaces()
+        del pool
+
     def outside_allocator_bytes(self) -> int:
         """Ask the driver what is free; what is neither free nor the allocator's is outside it."""
         free, total = torch.cuda.mem_get_info(self.torch_device)
         return max(0, total - free - torch.cuda.memory_reserved(self.torch_device))
 
     def witness(self, residents: Callable[[], Residents], kept_on_host: Iterable[torch.Tensor]) -> DispatchWitness:
-        """Witness storages on the GPU and reads into Python; the peak itself is the allocator's, and so its phase."""
-        return DispatchWitness(
-            residents, kept_on_host, device_type="cuda", allocator_peak_bytes=lambda: self.peaks().allocated_bytes
-        )
+        """Witness storages on the GPU and reads into Python; the peak itself is the allocator's."""
+        return DispatchWitness(residents, kept_on_host, device_type="cuda")

@@ -22,6 +22,8 @@ class MemoryPeaks:
     """Held from the driver by the caching allocator, free blocks included."""
     inactive_split_bytes: int | None = None
     """Free parts of blocks in use, which cannot go back to the driver."""
+    requested_bytes: int | None = None
+    """Asked for by what lives: allocated bytes without the allocator's rounding, so the same whatever came before."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ class PeakParts:
 
 
 @dataclass(frozen=True)
-class MemoryPass:
-    """What is witnessed while a memory pass runs; read after it."""
+class Witnessed:
+    """What is witnessed of one update; read after it."""
 
     live_peak_bytes: int | None
     """Most bytes in live tensor storages of the device; null when they were not followed."""
@@ -90,17 +92,17 @@ class MemoryPass:
     """Times the host waited for a value of the device: a number read into Python, or a copy not left to itself."""
     parts: PeakParts | None = None
     """What `live_peak_bytes` consisted of; null when storages were not followed."""
-    peak_phase: str | None = None
-    """Phase of the peak by the device's own counters, by `live_peak_bytes` where it has none."""
+    attention_backends: tuple[str, ...] = ()
+    """Kernels of attention that ran: flash, memory_efficient, cudnn, math."""
 
 
 class Witness(Protocol):
-    """Watch a memory pass."""
+    """Watch one update from within."""
 
     def phase_begin(self, phase: str) -> None:
         """Note that forward, backward or the update starts."""
 
-    def result(self) -> MemoryPass:
+    def result(self) -> Witnessed:
         """Give what was witnessed so far."""
 
 
@@ -136,6 +138,9 @@ class Device(Protocol):
     def allocator_counts(self) -> AllocatorCounts:
         """Read the allocator's counts of trouble."""
 
+    def allocator_settings(self) -> str:
+        """Say which settings the allocator goes by; the word default without any."""
+
     def properties(self) -> DeviceProperties:
         """Say what device this is."""
 
@@ -144,6 +149,9 @@ class Device(Protocol):
 
         It takes no memory of the device, so what is kept in it never shows in a peak.
         """
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Give a context whose work leaves no trace in the device's allocator, whatever memory it takes; it waits."""
 
     def outside_allocator_bytes(self) -> int | None:
         """Read how much of the device is in use beside what this process's allocator holds; null if it cannot tell.
@@ -154,8 +162,8 @@ class Device(Protocol):
     def witness(
         self, residents: Callable[[], Residents], kept_on_host: Iterable[torch.Tensor]
     ) -> AbstractContextManager[Witness]:
-        """Give a context that witnesses a memory pass; it slows what it watches.
+        """Give a context that witnesses an update; it slows what it watches, and changes what autograd allocates.
 
-        `residents` is asked at both ends: what lives before the pass, and what lives after it. Reads from
+        `residents` is asked at both ends: what lives before the update, and what lives after it. Reads from
         `kept_on_host` (an optimizer's own step counts) wait for no device and are not counted.
         """

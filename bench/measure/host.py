@@ -10,6 +10,8 @@ import psutil
 
 _PROC = Path("/proc")
 _CGROUP = Path("/sys/fs/cgroup")
+_UNITS = {"bf16": {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}, "fp16": {"avx512_fp16", "amx_fp16", "asimdhp"}}
+"""Flags of a processor, any of which means that it multiplies matrices of the type."""
 
 
 def cpu_model() -> str:
@@ -22,6 +24,23 @@ def cpu_model() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine() or "unknown"
+
+
+def cpu_16bit_dtypes() -> list[str] | None:
+    """List which of bf16 and fp16 the processor multiplies itself; others are emulated.
+
+    By the flags of /proc/cpuinfo: AVX-512 or AMX units on x86, those of the vector units on ARM; None
+    where the kernel tells none.
+    """
+    try:
+        lines = (_PROC / "cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, flags = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return [dtype for dtype, units in _UNITS.items() if units & {*flags.split()}]
+    return None
 
 
 def usable_cores() -> int:

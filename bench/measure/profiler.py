@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from bench.measure.cpu_use import UNKNOWN_USE, CpuCounters, CpuUse, cpu_use, read_cpu_counters
-from bench.measure.device import Device, MemoryPeaks, Witness
+from bench.measure.device import Device, MemoryPeaks
 
 if TYPE_CHECKING:  # the loop and what watches it meet only in the worker
     from bench.loop.observer import Phase, UpdateResult
     from bench.loop.plan import WindowCounts, WindowPlan
 
-PartName = Literal["first", "memory", "warmup", "timed", "confirm", "whole", "quality"]
+PartName = Literal["first", "memory", "warmup", "timed", "confirm", "whole", "quality", "witness"]
 
 _RUN_AHEAD_UPDATES = 2
 """Before the host queues update i it waits for the end of update i-2: a bounded queue, and no bubble on the device."""
@@ -66,7 +66,7 @@ class Part:
     cpu_seconds: float = 0.0
     """CPU time that all threads of the process took meanwhile [s]."""
     cpu: CpuUse = UNKNOWN_USE
-    """Who used the cores meanwhile, and what this process waited for them."""
+    """Who used the cores meanwhile, and what this process waited for them; of the timed part alone."""
     begin_s: float = 0.0
     """First edge on the host's monotonic clock, which all processes of a machine share [s]."""
 
@@ -91,7 +91,7 @@ class Profiler:
     Args:
         device: what marks time and tells memory.
         clock: the host's monotonic clock [ns].
-        cpu_counters: reads what the kernel counted of the cores, at both edges of a part and outside its clock.
+        cpu_counters: reads what the kernel counted of the cores, at both edges of the timed parts, outside their clock.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class Profiler:
         self._start_ns = 0
         self._start_cpu_ns = 0
         self._values = torch.empty(0)
-        self.witness: Witness | None = None
-        """Notified of each phase; there is one in the memory pass only."""
+        self.on_phase: Callable[[str], None] | None = None
+        """Told of each phase; set for single updates only, none of them timed."""
 
     def begin(self, name: PartName, updates: int, by_micro_steps: bool = False) -> None:
         """Start a part of at most so many updates: wait for the device, reset peaks, start the clock.
@@ -129,7 +129,7 @@ class Profiler:
         self._values = self._device.host_block(updates, 2)
         self._device.synchronise()
         self._device.reset_peaks()
-        self._start_cpu = self._cpu_counters()
+        self._start_cpu = self._cpu_counters() if name == "timed" else CpuCounters()
         self._start_cpu_ns = time.process_time_ns()
         self._marks = [self._device.mark()]
         self._start_ns = self._clock()
@@ -140,9 +140,9 @@ class Profiler:
         self._micro_step_marks = []
 
     def phase_begin(self, phase: Phase) -> None:
-        """Tell the witness, if there is one."""
-        if self.witness is not None:
-            self.witness.phase_begin(phase)
+        """Tell who wants to know, if anybody does."""
+        if self.on_phase is not None:
+            self.on_phase(phase)
 
     def micro_step_end(self) -> None:
         """Count, and mark where asked to."""
@@ -177,7 +177,7 @@ class Profiler:
         self._device.synchronise()
         host_seconds = (self._clock() - self._start_ns) / 1e9
         cpu_seconds = (time.process_time_ns() - self._start_cpu_ns) / 1e9
-        cpu = cpu_use(self._start_cpu, self._cpu_counters())
+        cpu = cpu_use(self._start_cpu, self._cpu_counters()) if self._name == "timed" else UNKNOWN_USE
         peaks = self._device.peaks()
         values = self._values.tolist()
         samples = tuple(

@@ -15,7 +15,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from bench.measure.device import MemoryPass, Residents
+from bench.measure.attention import AttentionSeen
+from bench.measure.device import Residents, Witnessed
 from bench.measure.storages import LiveStorages, Use
 
 _HOST_READS = {torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default}
@@ -33,7 +34,6 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         residents: Gives what lives across updates; asked at both ends, and not kept.
         kept_on_host: Tensors whose reads are not counted, such as an optimizer's own step counts.
         device_type: Storages of this device are followed, reads from it are counted.
-        allocator_peak_bytes: Reads the peak that the device itself counts; None where it counts none.
     """
 
     def __init__(
@@ -42,40 +42,38 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kept_on_host: Iterable[torch.Tensor] = (),
         *,
         device_type: str = "cpu",
-        allocator_peak_bytes: Callable[[], int | None] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._residents = residents
         self._kept_on_host = {id(tensor): tensor for tensor in kept_on_host}
         self._device_type = device_type
-        self._allocator_peak_bytes = allocator_peak_bytes
         self._hooks = saved_tensors_hooks(self._note_saved, _unchanged)
+        self._attention = AttentionSeen()
         self.host_reads = 0
         self.storages = LiveStorages(device_type)
-        self._last_allocator_peak = 0
-        self._allocator_peak_phase = self.storages.phase
 
     def __enter__(self) -> DispatchWitness:
         self._see_residents()
         super().__enter__()  # type: ignore[no-untyped-call]
+        self._attention.__enter__()  # type: ignore[no-untyped-call]
         self._hooks.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._hooks.__exit__(*error)
+        self._attention.__exit__(*error)  # type: ignore[no-untyped-call]
         super().__exit__(*error)  # type: ignore[no-untyped-call]
-        self._note_allocator_peak()
         self._see_residents()
 
     def phase_begin(self, phase: str) -> None:
-        """Note what the loop does from here on; a higher peak of the device's counters came before."""
-        self._note_allocator_peak()
+        """Note what the loop does from here on."""
         self.storages.phase = phase
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         self.host_reads += self._is_host_read(func, args, kwargs or {})
+        self._attention.see(func)
         result = func(*args, **(kwargs or {}))
         use = self._use_of_result(func, args)
         for leaf in tree_leaves(result):
@@ -94,13 +92,6 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _note_saved(self, tensor: torch.Tensor) -> torch.Tensor:
         self.storages.see(tensor, Use.ACTIVATION)
         return tensor
-
-    def _note_allocator_peak(self) -> None:
-        if self._allocator_peak_bytes is None:
-            return
-        peak = self._allocator_peak_bytes() or 0
-        if peak > self._last_allocator_peak:
-            self._last_allocator_peak, self._allocator_peak_phase = peak, self.storages.phase
 
     def _see_residents(self) -> None:
         residents = self._residents()
@@ -124,12 +115,9 @@ class DispatchWitness(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return False
         return waits and source.device.type == self._device_type and target is not None and target.type == "cpu"
 
-    def result(self) -> MemoryPass:
+    def result(self) -> Witnessed:
         """Give what was witnessed so far."""
-        parts = self.storages.parts()
-        has_counters = self._allocator_peak_bytes is not None
-        phase = self._allocator_peak_phase if has_counters else parts.phase
-        return MemoryPass(self.storages.peak_bytes, self.host_reads, parts, phase)
+        return Witnessed(self.storages.peak_bytes, self.host_reads, self.storages.parts(), self._attention.names)
 
 
 def _unchanged(tensor: torch.Tensor) -> torch.Tensor:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.decide.recommend import Recommendation
+from bench.decide.recommend_output import amount_interval_words, speed_interval_words
 from bench.page.document import safe
 from bench.report.points import Row, facts_of
 from bench.report.text_table import distinct
-from bench.sweep.names import clean
-from bench.units import counted, format_bytes, format_rate, hours_text, listed, short_number, tokens_text
+from bench.sweep.names import clean, value_words
+from bench.units import counted, format_bytes, format_rate, hours_text, listed, tokens_text
 
 
 def title(result: Recommendation | None, launches: Sequence[Row]) -> str:
@@ -38,23 +39,20 @@ def answer(result: Recommendation | None, no_answer: str, by_problem: Sequence[s
         return f"<p class=quiet>{safe(facts)}</p><h1>No recommendation</h1><p>{reason}</p>"
     projection, choice = result.projection, result.choice
     rounds = counted(projection.rounds, "round")
-    sure = "one round: no interval"
-    hours_sure = "one round: no interval"
-    if projection.valid_tokens_per_s_low and projection.valid_tokens_per_s_high:
-        low, high = map(short_number, (projection.valid_tokens_per_s_low, projection.valid_tokens_per_s_high))
-        sure = f"95 % interval {low} to {high}, {rounds}"
-        hours_sure = (
-            f"95 % interval {hours_text(projection.hours_low or 0)} to {hours_text(projection.hours_high or 0)}"
-        )
+    sure = hours_sure = "one round: no interval"
+    if words := speed_interval_words(projection):
+        sure = f"95 % interval {words}, {rounds}"
+        hours_sure = f"95 % interval {amount_interval_words(projection.hours, hours_text)}"
     row = choice.row
     name = (
         f"Run {row.get('amp_mode')} with micro-batch {row.get('micro_batch_size')} \u00d7 "
         f"{counted(row.get('accumulation_steps'), 'accumulation step')} on {counted(row.get('world_size'), 'rank')}"
     )
+    name = ", ".join([name, *value_words(row, [axis for axis in choice.extra_axes if axis != "world_size"])])
     boxes = [
         (format_rate(projection.valid_tokens_per_s, "valid tokens"), f"all ranks; {sure}"),
         (format_bytes(choice.peak_bytes), "peak allocated in tensors, worst rank"),
-        (hours_text(projection.hours), f"per {tokens_text(projection.run_tokens)} valid tokens; {hours_sure}"),
+        (hours_text(projection.hours.amount), f"per {tokens_text(projection.run_tokens)} valid tokens; {hours_sure}"),
         (str(row.get("proof") or "not run"), "accumulation proof: the update is the global batch's"),
     ]
     cells = "".join(f"<div class=fact><b>{safe(big)}</b><span>{safe(small)}</span></div>" for big, small in boxes)

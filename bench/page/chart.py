@@ -12,6 +12,7 @@ from bench.report.frontier import pareto_frontier
 from bench.units import byte_unit
 
 _LOG_FROM = 20.0
+_FOLDER_SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
 _SHAPES = {"fp32": "circle", "tf32": "square", "bf16": "triangle-up", "fp16": "diamond"}
 
 
@@ -31,6 +32,8 @@ class ChartPoint:
     """valid_tokens_per_s, all ranks."""
     problem: int = 0
     """Number of its training problem: each has a frontier of its own."""
+    folder: str = ""
+    """Results folder it is from: of several, each has a shape of its own."""
 
 
 def chart_script() -> str | None:
@@ -72,6 +75,7 @@ def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
             "memory": point.memory_bytes / size,
             "speed": point.speed,
             "problem": point.problem,
+            "folder": point.folder,
             "frontier": "on the Pareto frontier" if point.id in on_frontier else "below it: another is better at both",
         }
         for point in points
@@ -104,6 +108,10 @@ def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
         sort=modes,
         scale=alt.Scale(domain=modes, range=[_SHAPES.get(m, "cross") for m in modes]),
     )
+    folders = list(dict.fromkeys(point.folder for point in points))
+    if len(folders) > 1:
+        shapes = [_FOLDER_SHAPES[at % len(_FOLDER_SHAPES)] for at in range(len(folders))]
+        shape = alt.Shape("folder:N", title="folder", sort=folders, scale=alt.Scale(domain=folders, range=shapes))
     is_selected, is_on = "datum.id === selected_id", "datum.frontier === 'on the Pareto frontier'"
     base = alt.Chart(alt.InlineData(values=values, name="configurations"))
     line = (

@@ -14,7 +14,7 @@ from bench.report.configurations import Configuration
 from bench.report.points import Row
 from bench.report.problem import numbers_of
 from bench.sweep.names import clean
-from bench.units import format_bytes, format_seconds, listed, short_number
+from bench.units import cut_text, format_bytes, format_seconds, listed, short_number
 
 _NOT_SHOWN = ("config_json", "environment_json", "schema_version")
 _STANDING_WORDS = {"choice": "choice", "tie": "tie", "open": "not settled", "slower": "slower", "out": "out"}
@@ -52,7 +52,13 @@ def chart_points(rows: Sequence[PageRow]) -> list[ChartPoint]:
     problems = numbers_of([row.configuration.row for row in rows])
     return [
         ChartPoint(
-            row.id, clean(one.name), clean(str(one.row.get("amp_mode"))), float(one.peak_bytes), one.speed, problem
+            id=row.id,
+            name=clean(one.name),
+            mode=clean(str(one.row.get("amp_mode"))),
+            memory_bytes=float(one.peak_bytes),
+            speed=one.speed,
+            problem=problem,
+            folder=clean(str(one.row.get("folder") or "")),
         )
         for row, problem in zip(rows, problems, strict=True)
         for one in [row.configuration]
@@ -108,8 +114,7 @@ def _words(unit: str | None, value: Any) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        text = clean(value)
-        return text if len(text) <= 300 else text[:299] + "\u2026"
+        return cut_text(clean(value), 300)
     if unit == "byte":
         return f"{value:,} ({format_bytes(value)})" if value >= 1024 else f"{value:,}"
     if unit == "second":

@@ -80,5 +80,5 @@ def machine(table: pa.Table) -> str:
     return (
         f'<h2>Machine and versions</h2><section id="machine"><dl>{"".join(items)}</dl></section>'
         "<p class=quiet>Valid tokens: targets that count in the loss, without padding. Speeds: all ranks, whole "
-        "updates, slowest rank, geometric mean over rounds. Bytes: 1 GiB = 1024<sup>3</sup>. Made by bench.</p>"
+        "updates, slowest rank, tokens / seconds over all rounds. Bytes: 1 GiB = 1024<sup>3</sup>. Made by bench.</p>"
     )

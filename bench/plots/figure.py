@@ -16,6 +16,7 @@ from bench.errors import BenchError
 from bench.plots.captions import facts, lines_of, write_foot, write_head
 from bench.plots.style import RC
 from bench.record.atomic import write_atomically
+from bench.report.named_results import note_on_results
 from bench.report.points import Row
 from bench.report.problem import note_on_problems
 
@@ -44,10 +45,9 @@ def house_style() -> Iterator[None]:
 def framed(title: str, second: str, rows: Sequence[Row], notes: Sequence[str]) -> tuple[Figure, Rect]:
     """Make a figure with title, second line, facts and notes; return it and the room that is left for axes.
 
-    The last note says so where the rows hold several training problems.
+    The last notes say so where the rows hold several training problems, or results of different times.
     """
-    several = note_on_problems(rows)
-    notes = [*notes, several] if several else notes
+    notes = [*notes, *filter(None, (note_on_problems(rows), note_on_results(rows)))]
     figure = Figure(figsize=SIZE, dpi=DPI)
     FigureCanvasAgg(figure)
     top = write_head(figure, lines_of([title], 78), lines_of([second, facts(rows)], 128))

@@ -16,9 +16,11 @@ from bench.plots.style import FAINT, INK, QUIET
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.points import Row
 from bench.report.problem import problems_of
+from bench.sweep.names import value_words
 from bench.units import counted, format_bytes, format_rate, short_number
 
 _MODES = ("fp32", "tf32", "bf16", "fp16")
+_MOST_PANELS = 4
 _MOST_CELLS = 14
 """Rows and columns of one panel at most; the fastest are kept."""
 
@@ -51,6 +53,9 @@ class HeatMap:
     columns: tuple[str, ...]
     rows: tuple[str, ...]
     panels: tuple[str, ...]
+    """AMP modes, results, or both, side by side."""
+    panels_left_out: tuple[str, ...]
+    """Panels that find no room."""
     left_out: int
     """Rows and columns that are not drawn, all slower."""
     is_crowded: bool
@@ -79,14 +84,14 @@ def heat_map(rows: Sequence[Row]) -> HeatMap:
     rows_ = sorted(dict.fromkeys(cell.row for cell in fast), key=lambda label: _by_number(label))
     keep_columns = set(list(dict.fromkeys(cell.column for cell in fast))[:_MOST_CELLS])
     keep_rows = set(list(dict.fromkeys(cell.row for cell in fast))[:_MOST_CELLS])
-    panels = sorted(
-        {cell.panel for cell in cells}, key=lambda mode: (_MODES.index(mode) if mode in _MODES else 9, mode)
-    )
+    seen = list(dict.fromkeys(cell.panel for cell in cells))
+    panels = sorted(seen, key=lambda panel: (_mode_place(panel), seen.index(panel)))
     return HeatMap(
         tuple(cell for cell in cells if cell.column in keep_columns and cell.row in keep_rows),
         tuple(column for column in columns if column in keep_columns),
         tuple(row for row in rows_ if row in keep_rows),
-        tuple(panels[:4]),
+        tuple(panels[:_MOST_PANELS]),
+        tuple(panels[_MOST_PANELS:]),
         len(columns) - len(keep_columns) + len(rows_) - len(keep_rows),
         any(len(group) > 1 for group in groups.values()),
         is_by_cut,
@@ -109,6 +114,8 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     memory = "" if data.is_by_cut and len(data.rows) > 6 else ", peak allocated memory of the worst rank"
     steps = ", A = accumulation steps" if data.is_by_cut else ""
     notes = [f"In each cell: valid tokens/s of all ranks (the colour){memory}{steps}. Empty: not measured."]
+    if data.panels_left_out:
+        notes.append(f"No room for the panels of {'; '.join(data.panels_left_out)}: choose with --where.")
     if data.left_out:
         notes.append(f"{data.left_out} slower rows or columns are not drawn.")
     if data.is_crowded:
@@ -185,11 +192,12 @@ def _draw_panel(axes: Axes, data: HeatMap, panel: str, norm: Normalize, is_first
 def _place(one: Configuration, is_by_cut: bool) -> tuple[str, str, str]:
     """Give panel, row and column."""
     micro, steps, mode = one.row["micro_batch_size"], _steps(one), str(one.row.get("amp_mode"))
+    folder = value_words(one.row, [name for name in one.extra_axes if name == "folder"])
     if not is_by_cut:
-        return mode, str(steps), str(micro)
+        return ", ".join([mode, *folder]), str(steps), str(micro)
     ranks = one.row.get("world_size") or 1
     suffix = f", {counted(ranks, 'rank')}" if "world_size" in one.extra_axes else ""
-    return "", mode + suffix, str(micro)
+    return "".join(folder), mode + suffix, str(micro)
 
 
 def _cell(place: tuple[str, str, str], group: Sequence[Configuration]) -> Cell:
@@ -202,12 +210,17 @@ def _cell(place: tuple[str, str, str], group: Sequence[Configuration]) -> Cell:
 
 
 def _words(cell: Cell, data: HeatMap) -> str:
-    place = f"{cell.row}," if data.is_by_cut else cell.panel
+    place = ", ".join(filter(None, (cell.row, cell.panel))) + "," if data.is_by_cut else cell.panel
     return f"{place} {cell.column}\u00a0\u00d7\u00a0{cell.steps}"
 
 
 def _steps(one: Configuration) -> Any:
     return one.row.get("accumulation_steps")
+
+
+def _mode_place(panel: str) -> int:
+    mode = panel.split(",")[0]
+    return _MODES.index(mode) if mode in _MODES else len(_MODES)
 
 
 def _by_number(label: str) -> tuple[float, ...]:

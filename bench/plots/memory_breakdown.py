@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from bench.plots.figure import NothingToDraw, framed
 from bench.plots.style import INK, QUIET
+from bench.record.columns.memory import divided_bytes
 from bench.report.cut_apart import cut_apart
 from bench.report.points import Row, extra_axes, name_of
 from bench.sweep.names import cut
@@ -23,12 +25,13 @@ _COLORS = {
     "DDP buckets": "#CC79A7",
     "temporaries": "#F0E442",
     "activations and temporaries": "#D55E00",
+    "allocator rounding": "#999999",
 }
 _OF_THE_MICRO_BATCH = ("activations", "temporaries", "activations and temporaries")
 _MOST_BARS, _LONGEST_NAME = 18, 34
 _WHAT_IS_WHAT = (
-    "Activations: kept for the backward. Temporaries: the rest of the peak, such as gradients of activations, casts "
-    "and scratch. Beside each bar: the peak and the phase in which it occurred."
+    "Activations: kept for the backward. Temporaries: the rest of what was requested, such as gradients of "
+    "activations, casts and scratch. Beside each bar: the peak and the phase in which it occurred."
 )
 
 
@@ -60,14 +63,15 @@ def breakdowns(rows: Sequence[Row]) -> list[Breakdown]:
     A peak that was not divided, as by an earlier version, is all gradients and a rest, which at one accumulation step
     is counted too small: not all gradients may exist at the peak.
     """
-    largest: dict[str, Row] = {}
+    largest: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         known = [row.get(name) for name in ("parameter_bytes", "gradient_bytes", "optimizer_state_bytes")]
         if row["outcome"] != "ok" or row.get("peak_allocated_bytes") is None or None in known:
             continue
-        before = largest.get(row["trial_id"])
+        trial = (row.get("folder"), row["trial_id"])
+        before = largest.get(trial)
         if before is None or row["peak_allocated_bytes"] > before["peak_allocated_bytes"]:
-            largest[row["trial_id"]] = row
+            largest[trial] = row
     extra = extra_axes(list(largest.values()))
     return [_breakdown(row, extra) for row in largest.values()]
 
@@ -82,7 +86,9 @@ def _breakdown(row: Row, extra: Sequence[str]) -> Breakdown:
         parts["DDP buckets"] = row["ddp_bucket_bytes"]
         parts["temporaries"] = row["temporary_bytes"]
     else:
-        parts["activations and temporaries"] = max(0, row["peak_allocated_bytes"] - sum(parts.values()))
+        parts["activations and temporaries"] = max(0, (divided_bytes(row) or 0) - sum(parts.values()))
+    if row.get("allocator_rounding_bytes") is not None:
+        parts["allocator rounding"] = row["allocator_rounding_bytes"]
     return Breakdown(name_of(row, extra), parts, row.get("peak_phase") or "")
 
 
@@ -139,7 +145,7 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
         loc="lower left",
         bbox_to_anchor=(0.012, bottom + height),
         bbox_transform=figure.transFigure,
-        ncols=6,
+        ncols=7,
         columnspacing=1.1,
         handlelength=1.1,
         handletextpad=0.5,

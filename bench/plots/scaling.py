@@ -87,7 +87,7 @@ def _title(curves: Sequence[ScalingCurve], exposed: Sequence[Exposed]) -> str:
         worst = exposed[0]
         return f"One gradient exchange adds at most {100 * worst.share:.0f}\u00a0% to an update"
     first, last = curves[0].points[0], curves[0].points[-1]
-    gain = last.valid_tokens_per_s / first.valid_tokens_per_s
+    gain = last.efficiency * last.world_size / first.world_size
     sizes = {curve.points[0].configuration.row.get("global_batch_size") for curve in curves}
     where = f" at global batch {first.configuration.row.get('global_batch_size')}" if len(sizes) > 1 else ""
     return (

@@ -40,17 +40,16 @@ class Trace:
 
 
 def traces_of(rows: Sequence[Row], updates: Sequence[Row]) -> list[Trace]:
-    """Join launches that are ok with the durations of their updates; what has none is left out."""
+    """Join launches that are ok with the durations of their updates; what has none, or was witnessed, is left out."""
     by_launch: dict[tuple[Any, ...], list[Row]] = {}
     for update in updates:
-        seconds = update.get("seconds")
+        seconds = update.get("seconds") if update.get("phase") != "witness" else None
         if seconds is not None and math.isfinite(seconds) and seconds > 0 and update.get("update") is not None:
-            by_launch.setdefault((update["trial_id"], update["round"], update["attempt"]), []).append(update)
+            by_launch.setdefault(_launch_of(update), []).append(update)
     traces = []
     for one in configurations_of(rows):
         for launch in one.launches:
-            key = (launch["trial_id"], launch.get("round"), launch.get("attempt"))
-            found = sorted(by_launch.get(key, []), key=lambda update: update["update"])
+            found = sorted(by_launch.get(_launch_of(launch), []), key=lambda update: update["update"])
             if launch["outcome"] == "ok" and found:
                 traces.append(
                     Trace(
@@ -61,6 +60,11 @@ def traces_of(rows: Sequence[Row], updates: Sequence[Row]) -> list[Trace]:
                     )
                 )
     return traces
+
+
+def _launch_of(row: Row) -> tuple[Any, ...]:
+    """Give what a launch and its updates share; rows that do not say their source are of the only one."""
+    return (row.get("source") or 0, row["trial_id"], row.get("round"), row.get("attempt"))
 
 
 def draw(rows: Sequence[Row], updates: Sequence[Row]) -> Figure:

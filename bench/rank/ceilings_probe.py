@@ -7,7 +7,9 @@ python -m bench.rank.ceilings_probe cuda
 from __future__ import annotations
 
 import json
+import os
 import sys
+import traceback
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -88,7 +90,19 @@ def _or_none(ceiling: Ceiling | None) -> dict[str, Any] | None:
     return None if ceiling is None else asdict(ceiling)
 
 
+def main(kind: str, threads: int | None) -> None:
+    """Measure and write; an error ends the process at once, with what it says as the last line."""
+    try:
+        json.dump(list(measure(kind, threads)), sys.stdout)
+    except Exception as error:
+        traceback.print_exc()
+        said = str(error).strip().splitlines() or ["no message"]
+        sys.stderr.write(f"{type(error).__name__}: {said[0]}\n")
+        sys.stderr.flush()
+        # After an error of the GPU that stays, freeing page-locked memory would end it in words of C++.
+        os._exit(1)
+
+
 if __name__ == "__main__":
     asked = sys.argv[1:]
-    found = list(measure(asked[0], int(asked[1]) if len(asked) > 1 else None))
-    json.dump(found, sys.stdout)
+    main(asked[0], int(asked[1]) if len(asked) > 1 else None)

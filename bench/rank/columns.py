@@ -14,21 +14,20 @@ import torch
 from torch import nn
 
 import bench as package
+from bench.check.exchange.lines import ARITHMETIC
 from bench.loop import batch_coupled_layers, parameters_checksum, random_layers
-from bench.loop.switches import read_switches
-from bench.measure.host import cpu_model, usable_cores
+from bench.loop.switches import autocast_dtype_in_force, read_switches
+from bench.measure.host import cpu_16bit_dtypes, cpu_model, usable_cores
 from bench.measure.profiler import Part, UpdateSample
 from bench.measure.versions import cudnn_version, nccl_version
 from bench.rank.efficiency_columns import efficiency_facts, flops_columns
-from bench.rank.memory_columns import memory_columns, memory_facts, memory_pass_bytes, memory_peak
-from bench.rank.protocol import MEMORY_UPDATES, Observations
+from bench.rank.memory_columns import memory_columns, memory_facts
+from bench.rank.protocol import MEMORY_UPDATES, UNSHORTENED, Observations
 from bench.rank.timed_columns import timed_columns
 from bench.rank.workbench import Workbench
+from bench.record.variables import recorded_variables
 from bench.sweep.presets import PRESETS
 from bench.workload.facts import gradient_dtype, parameter_counts
-
-ENVIRONMENT_PREFIXES = ("CUDA_", "NCCL_", "TORCH_", "PYTORCH_", "OMP_", "MKL_", "GLOO_", "OPENBLAS_", "KMP_")
-"""Environment variables that change results begin like this."""
 
 
 def facts_before(bench: Workbench) -> dict[str, Any]:
@@ -46,14 +45,15 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         **bench.source.length_percentiles(),
         "flags": doubts(bench.model),
         "vocab_size": PRESETS[bench.trial.config.model.preset].vocab_size,
-        **read_switches(),
-        "autocast_dtype": _dtype_name(bench.loop.precision.autocast_dtype),
-        "grad_scaler": bench.loop.precision.scaler is not None,
+        **bench.switches,
+        "autocast_dtype": _dtype_name(autocast_dtype_in_force(bench.loop.precision)),
+        "grad_scaler": bench.loop.precision.scaler is not None and bench.loop.precision.scaler.is_enabled(),
         "time_method": bench.device.time_method,
         "threads_per_rank": torch.get_num_threads(),
         "hostname": socket.gethostname(),
         "cpu_model": cpu_model(),
         "cpu_count": usable_cores(),
+        "cpu_16bit_dtypes": cpu_16bit_dtypes(),
         "gpu_name": properties.name if is_gpu else None,
         "gpu_uuid": properties.uuid,
         "cuda_version": torch.version.cuda,
@@ -64,9 +64,7 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "bench_version": package.__version__,
         **efficiency_facts(bench),
         **memory_facts(bench),
-        "environment_json": json.dumps(
-            {name: value for name, value in sorted(os.environ.items()) if name.startswith(ENVIRONMENT_PREFIXES)}
-        ),
+        "environment_json": json.dumps(recorded_variables(os.environ)),
     }
 
 
@@ -88,10 +86,9 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
     """State what the launch measured; `train_losses` maps update to loss over all ranks [one rank]."""
     samples = observed.samples("timed")
     counts = [sample.counts for sample in samples]
-    host_reads = [witnessed.host_reads for witnessed in observed.memory_passes]
-    # The losses of shortened windows are those of another trajectory.
-    quality_updates = None if observed.pace.is_shortened else bench.trial.measure.quality_updates or None
-    timed = timed_columns(bench, observed, memory_pass_bytes(observed))
+    quality_updates = bench.trial.measure.quality_updates or None
+    losses = _of_full_windows(observed, train_losses)
+    timed = timed_columns(bench, observed)
     return {
         **timed,
         "flags": sorted({*_doubtful_layers(bench.model), *timed["flags"]}),
@@ -109,47 +106,44 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "launch_updates": sum(len(part.samples) for part in observed.parts),
         "warmup_updates": len(observed.samples("warmup")),
         "memory_updates": MEMORY_UPDATES,
-        "host_reads_per_update": sum(host_reads) / len(host_reads),
         "first_update_s": next(observed.part("first")).host_seconds,
         **memory_columns(bench, observed),
-        **sync_columns(bench, observed),
         "parameters_checksum": parameters_checksum(bench.model),
-        "final_train_loss": None if quality_updates is None else train_losses.get(quality_updates),
-        "validation_loss": None if quality_updates is None else observed.validation_loss,
+        "final_train_loss": None if quality_updates is None else losses.get(quality_updates),
+        "validation_loss": observed.validation_loss,
     }
 
 
-def sync_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
-    """State how often gradients were synchronised, from the reductions counted; all ranks call it together."""
-    if bench.ranks.world_size == 1:
-        return {"gradient_sync_rounds_per_update": 0.0, "gradient_sync_buckets": None}
-    counted = observed.reductions
-    buckets = int(bench.ranks.max([counted.most_per_micro_step])[0])
-    rounds = sum(counted.per_update) / len(counted.per_update) / buckets if buckets else 0.0
-    return {"gradient_sync_rounds_per_update": rounds, "gradient_sync_buckets": buckets}
-
-
 def update_rows(observed: Observations, train_losses: dict[int, float | None]) -> list[dict[str, Any]]:
-    """State every update of the launch, one row each [one rank].
+    """State every update of the launch but the witnessed ones, one row each [one rank].
 
     Losses of shortened windows are of fewer sequences than the update's own, and are null.
     """
-    rows: list[dict[str, Any]] = []
-    memory_update = 0
-    for part in observed.parts:
-        peak = part.peaks.allocated_bytes if part.name == "first" else None
-        if part.name == "memory":
-            peak = memory_peak(observed, memory_update)
-            memory_update += 1
-        is_shortened = observed.pace.is_shortened and part.name not in ("first", "memory")
-        losses = dict.fromkeys(train_losses) if is_shortened else train_losses
-        rows.extend(_update_row(part, sample, losses, peak) for sample in part.samples)
-    return rows
+    losses = _of_full_windows(observed, train_losses)
+    return [
+        update_row(part, sample, losses[sample.update], part.peaks.allocated_bytes if len(part.samples) == 1 else None)
+        for part in observed.parts
+        for sample in part.samples
+    ]
 
 
-def _update_row(
-    part: Part, sample: UpdateSample, train_losses: dict[int, float | None], peak: int | None
-) -> dict[str, Any]:
+def _of_full_windows(observed: Observations, train_losses: dict[int, float | None]) -> dict[int, float | None]:
+    """Leave the losses of the one trajectory that all cuts of the batch share: those before windows were shortened."""
+    if not observed.pace.is_shortened:
+        return train_losses
+    full = {sample.update for name in UNSHORTENED for sample in observed.samples(name)}
+    return {update: loss if update in full else None for update, loss in train_losses.items()}
+
+
+def update_row(part: Part, sample: UpdateSample, train_loss: float | None, peak_bytes: int | None) -> dict[str, Any]:
+    """State one update [one rank].
+
+    Args:
+        part: That it was in.
+        sample: What it did.
+        train_loss: Of its window over all ranks [nats/token].
+        peak_bytes: Most bytes in live tensors during it; None where that is known of several updates together.
+    """
     return {
         "update": sample.update,
         "phase": part.name,
@@ -158,12 +152,12 @@ def _update_row(
         "sequences": sample.counts.sequences,
         "valid_tokens": sample.counts.valid_tokens,
         "token_slots": sample.counts.token_slots,
-        "train_loss": train_losses[sample.update],
+        "train_loss": train_loss,
         "grad_norm": sample.grad_norm,
         "lr": sample.lr,
         "loss_scale": sample.loss_scale,
         "result": sample.result,
-        "peak_allocated_bytes": peak,
+        "peak_allocated_bytes": peak_bytes,
     }
 
 
@@ -205,6 +199,10 @@ def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, floa
     slots = sum(counts.token_slots for counts in total)
     if fixed_width and slots != sequences * config.seq_len:
         return f"{sequences} sequences took {slots} token slots, not {config.seq_len} each"
+    now = read_switches(bench.device.kind)
+    changed = [f"{name} {was} -> {now[name]}" for name, was in bench.switches.items() if now[name] != was]
+    if changed:
+        return f"{ARITHMETIC} the model changed torch's switches while it was trained: {', '.join(changed)}"
     if diverged:
         return f"the ranks hold different parameters after the last update: {', '.join(diverged[:3])}, ..."
     return None

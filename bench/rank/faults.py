@@ -168,7 +168,7 @@ class Faults:
         if self._capacity_bytes is not None:
             columns["device_capacity_bytes"] = self._capacity_bytes
             columns["host_peak_rss_bytes"] = columns["peak_allocated_bytes"]
-            if columns["peak_allocated_bytes"] > self._capacity_bytes:
+            if (columns["peak_allocated_bytes"] or 0) > self._capacity_bytes:
                 _raise_oom()
 
     def reach(self, point: str) -> None:

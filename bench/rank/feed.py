@@ -6,11 +6,12 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 
 from bench.loop import Agreement, BufferedWindow, ReadAhead, StreamedWindow, Window, WindowCounts, WindowPlan
 from bench.sweep.fields import TrialConfig
 from bench.workload.data.sequences import Sequence1D, SequenceSource
-from bench.workload.micro_batches import MicroBatch, cut_window
+from bench.workload.micro_batches import MicroBatch, lay_out, own_chunks
 
 
 class Feed:
@@ -38,8 +39,9 @@ class Feed:
             self._buffer(0)
 
     def want_full_rows(self) -> None:
-        """Make the window after the next the largest there can be: every row of seq_len tokens, all valid."""
-        self._full_rows_from = self.next_update + 1
+        """Make the next window the largest there can be, every row of seq_len tokens, all valid; all ranks together."""
+        self._full_rows_from = self.next_update
+        self._cut_again()
 
     def shorten(self, micro_steps: int) -> None:
         """Cut the windows from the next one on to so many micro-steps at most; all ranks call it together."""
@@ -47,9 +49,7 @@ class Feed:
         self._sequences_at_most = min(
             self._global_batch_size, micro_steps * config.micro_batch_size * config.world_size
         )
-        if not self._is_streamed:
-            self._agreement.finish()  # on the window that was cut before
-            self._buffer(self.next_update)
+        self._cut_again()
 
     def next_window(self) -> Window:
         """Give the next window; when buffered, also cut the one after it and start to agree on it."""
@@ -70,8 +70,13 @@ class Feed:
         self.wait_s += (time.perf_counter_ns() - start) / 1e9
         return BufferedWindow(plan, micro_batches)
 
+    def _cut_again(self) -> None:
+        if not self._is_streamed:
+            self._agreement.finish()  # on the window that was cut before
+            self._buffer(self.next_update)
+
     def _buffer(self, update: int) -> None:
-        self._waiting = self._cut(self._sequences(update, 0, self._size(update)))
+        self._waiting = self._lay_out(update, self._own_chunks(update))
         self.token_pairs[update] = self.padding_slots[update] = 0
         self._note(update, self._waiting)
         self._agreement.begin(count_micro_batches(self._waiting))
@@ -83,20 +88,18 @@ class Feed:
 
     def _read(self, update: int) -> Iterator[MicroBatch]:
         """Cut this rank's micro-batches of a window one by one, so that only one exists at a time."""
-        config = self._config
-        round_size = config.micro_batch_size * config.world_size
         self.token_pairs[update] = self.padding_slots[update] = 0
-        for start in range(0, self._size(update), round_size):
+        for chunk in self._own_chunks(update):
             begun = time.perf_counter_ns()
-            stop = min(start + round_size, self._size(update))
-            cut = self._cut(self._sequences(update, start, stop))
+            laid_out = self._lay_out(update, [chunk])
             self.wait_s += (time.perf_counter_ns() - begun) / 1e9
-            self._note(update, cut)
-            yield from cut
+            self._note(update, laid_out)
+            yield from laid_out
 
     def _note(self, update: int, micro_batches: Sequence[MicroBatch]) -> None:
-        self.token_pairs[update] += sum(map(_token_pairs, micro_batches))
-        self.padding_slots[update] += sum(micro_batch.padding_slots for micro_batch in micro_batches)
+        for micro_batch in micro_batches:
+            self.token_pairs[update] += micro_batch.token_slots * micro_batch.inputs.shape[1]
+            self.padding_slots[update] += micro_batch.padding_slots
 
     def _plan(self, update: int, world_size: int) -> WindowPlan:
         size = self._size(update)
@@ -108,26 +111,24 @@ class Feed:
             return self._sequences_at_most
         return min(self._source.window_size(update, self._global_batch_size), self._sequences_at_most)
 
-    def _sequences(self, update: int, start: int, stop: int) -> list[Sequence1D]:
-        """Give sequences start .. stop-1 of an update's window over all ranks."""
+    def _sequences(self, update: int, positions: Sequence[int]) -> list[Sequence1D]:
+        """Give the sequences at these places of an update's window over all ranks."""
         if update == self._full_rows_from:
-            return self._source.full_rows(stop - start, start)
-        return self._source.window(update, self._global_batch_size, start, stop)
+            return self._source.full_rows(positions)
+        return self._source.window(update, self._global_batch_size, positions)
 
-    def _cut(self, sequences: list[Sequence1D]) -> list[MicroBatch]:
-        """Lay sequences into this rank's micro-batches; one that would hold none is left to the loop."""
+    def _own_chunks(self, update: int) -> list[range]:
+        """Say which sequences of an update are this rank's; those of other ranks are not even read."""
         config = self._config
-        cut = cut_window(
-            sequences,
-            config.micro_batch_size,
-            config.world_size,
-            self._agreement.rank,
-            config.data.rows,
-            config.seq_len,
-            self._source.has_prompts,
-        )
-        real = [micro_batch for micro_batch in cut if micro_batch.sequences]
-        return [_pinned(micro_batch) for micro_batch in real] if config.device == "cuda" else real
+        return own_chunks(self._size(update), config.micro_batch_size, config.world_size, self._agreement.rank)
+
+    def _lay_out(self, update: int, chunks: list[range]) -> list[MicroBatch]:
+        """Lay some of this rank's sequences of an update into micro-batches."""
+        config = self._config
+        in_order = iter(self._sequences(update, list(chain.from_iterable(chunks))))
+        sequences = [list(islice(in_order, len(chunk))) for chunk in chunks]
+        is_pinned = config.device == "cuda"
+        return lay_out(sequences, config.data.rows, config.seq_len, self._source.has_prompts, is_pinned)
 
 
 def count_micro_batches(micro_batches: Sequence[MicroBatch]) -> WindowCounts:
@@ -144,12 +145,3 @@ def count_micro_batches(micro_batches: Sequence[MicroBatch]) -> WindowCounts:
 def count_micro_batch(micro_batch: MicroBatch) -> WindowCounts:
     """Count one micro-batch."""
     return count_micro_batches([micro_batch])
-
-
-def _token_pairs(micro_batch: MicroBatch) -> int:
-    return micro_batch.token_slots * micro_batch.inputs.shape[1]
-
-
-def _pinned(micro_batch: MicroBatch) -> MicroBatch:
-    """Move to page-locked host memory, from where a copy to the GPU need not wait."""
-    return replace(micro_batch, inputs=micro_batch.inputs.pin_memory(), targets=micro_batch.targets.pin_memory())

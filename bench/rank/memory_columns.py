@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.measure.device import Witnessed
 from bench.measure.host import host_peak_rss_bytes
-from bench.rank.protocol import MEMORY_UPDATES, Observations
+from bench.measure.profiler import PartName
+from bench.rank.protocol import Observations
 from bench.rank.workbench import Workbench
+from bench.record.columns.memory import divided_bytes
 from bench.units import format_bytes
 from bench.workload.facts import live_gradients, optimizer_tensors, tensor_bytes
 
-_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-"""The new name and the old one; torch reads the old one where the new one is not set."""
-_PARTS = (
-    *("peak_phase", "gradient_at_peak_bytes", "activation_bytes", "ddp_bucket_bytes", "temporary_bytes"),
-    "unwitnessed_bytes",
-)
+_PEAK_PARTS: tuple[PartName, ...] = ("memory", "timed", "confirm", "whole")
+"""Parts of a launch in which nobody watches and nothing is new: their counters tell the peaks."""
 
 
 def memory_facts(bench: Workbench) -> dict[str, Any]:
@@ -29,20 +27,23 @@ def memory_facts(bench: Workbench) -> dict[str, Any]:
         "buffer_bytes": tensor_bytes(bench.model.buffers()),
         "device_capacity_bytes": properties.capacity_bytes,
         "memory_method": bench.device.memory_method,
-        "allocator_settings": next(filter(None, map(os.environ.get, _ALLOCATOR_VARIABLES)), "default"),
+        "allocator_settings": bench.device.allocator_settings(),
     }
 
 
 def memory_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
-    """State peaks, what they consisted of, and the allocator's troubles [one rank]."""
+    """State peaks and the allocator's troubles, all before any update was witnessed [one rank]."""
     first = next(observed.part("first"))
-    parts = [*observed.part("memory"), *observed.part("timed"), *observed.part("confirm"), *observed.part("whole")]
-    peak_bytes = _largest([memory_pass_bytes(observed), *(part.peaks.allocated_bytes for part in parts)])
+    parts = [part for name in _PEAK_PARTS for part in observed.part(name)]
+    requested = _largest([part.peaks.requested_bytes for part in parts])
+    allocated = _largest([part.peaks.allocated_bytes for part in parts])
     allocator = bench.device.allocator_counts()
-    state = [tensor for tensor in optimizer_tensors(bench.optimizer) if tensor.device.type == bench.device.kind]
-    lasting = [*bench.model.parameters(), *bench.model.buffers(), *state]
+    phase = observed.peak_phase
     return {
-        "peak_allocated_bytes": peak_bytes,
+        "peak_requested_bytes": requested,
+        "peak_allocated_bytes": allocated,
+        "allocator_rounding_bytes": None if allocated is None or requested is None else allocated - requested,
+        "peak_phase": None if phase is None or phase[1] != requested else phase[0],
         "first_update_peak_allocated_bytes": first.peaks.allocated_bytes,
         "first_update_peak_reserved_bytes": first.peaks.reserved_bytes,
         "peak_active_bytes": _largest([part.peaks.active_bytes for part in parts]),
@@ -53,47 +54,48 @@ def memory_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
         "alloc_retries": allocator.retries,
         "alloc_ooms": allocator.ooms,
         "gradient_bytes": tensor_bytes(live_gradients(bench.model)),
-        "optimizer_state_bytes": tensor_bytes(state),
-        **_breakdown(observed, peak_bytes, tensor_bytes(lasting)),
+        "optimizer_state_bytes": tensor_bytes(
+            tensor for tensor in optimizer_tensors(bench.optimizer) if tensor.device.type == bench.device.kind
+        ),
     }
 
 
-def memory_peak(observed: Observations, index: int) -> int | None:
-    """Give the peak of one update of the memory pass, as the device or the witness knows it [bytes]."""
-    part, witnessed = list(observed.part("memory"))[index], observed.memory_passes[index]
-    return witnessed.live_peak_bytes if part.peaks.allocated_bytes is None else part.peaks.allocated_bytes
+def requested_bytes(observed: Observations, name: PartName) -> int | None:
+    """Give the most that was requested in the parts of this name [bytes]; None on a device without counters."""
+    return _largest([part.peaks.requested_bytes for part in observed.part(name)])
 
 
-def memory_pass_bytes(observed: Observations) -> int | None:
-    """Give the largest peak of the memory pass [bytes]."""
-    return _largest([memory_peak(observed, index) for index in range(MEMORY_UPDATES)])
+def divide_peak(columns: Mapping[str, Any], witnessed: Witnessed) -> dict[str, Any]:
+    """Divide the peak by what the witness saw at its own highest moment [one rank].
 
+    On a device with counters the peak is theirs, reached when nobody watched. Under the witness autograd adds gradients
+    up out of place, so the witness's own peak may be of another moment. Taken over are the bytes with a name: kept for
+    the backward, gradients, buckets. What the counters' peak holds beside these and what lives throughout is temporary,
+    so the parts add up to it to the byte. They are null where they would be of another moment: the phase of the peak is
+    not known or not the witness's, or the witness saw more than the peak. Without counters the peak is the witness's.
 
-def _breakdown(observed: Observations, peak_bytes: int | None, lasting_bytes: int) -> dict[str, Any]:
-    """Divide the peak; nulls unless the memory pass reached it and the witness saw it in the same phase.
-
-    What is left after all that has a name is temporary: so the parts add up to the peak to the byte.
+    Args:
+        columns: Of this rank, those of `memory_facts` and `memory_columns`.
+        witnessed: An update of the largest window.
     """
-    divided: dict[str, Any] = dict.fromkeys(_PARTS)
-    peaks = [memory_peak(observed, index) for index in range(MEMORY_UPDATES)]
-    if peak_bytes is None or peak_bytes not in peaks:
-        return divided
-    # The last of equal ones: what DistributedDataParallel gathers in is known only after an exchange was seen.
-    witnessed = observed.memory_passes[max(index for index, peak in enumerate(peaks) if peak == peak_bytes)]
-    divided["peak_phase"] = witnessed.peak_phase
-    if witnessed.live_peak_bytes is not None:
-        divided["unwitnessed_bytes"] = peak_bytes - witnessed.live_peak_bytes
     parts = witnessed.parts
-    if parts is None or parts.phase != witnessed.peak_phase:
-        return divided
+    has_counters = columns["peak_requested_bytes"] is not None
+    own: dict[str, Any] = {} if has_counters else {"peak_allocated_bytes": witnessed.live_peak_bytes}
+    peak = columns["peak_requested_bytes"] if has_counters else witnessed.live_peak_bytes
+    if not has_counters and parts is not None:
+        own["peak_phase"] = parts.phase
+    if peak is None or parts is None or (has_counters and columns["peak_phase"] != parts.phase):
+        return own
+    lasting = sum(columns[name] for name in ("parameter_bytes", "buffer_bytes", "optimizer_state_bytes"))
     named = parts.gradient_bytes + parts.activation_bytes + parts.ddp_bucket_bytes
-    if lasting_bytes + named > peak_bytes:
-        return divided
-    return divided | {
+    if max(parts.total_bytes, lasting + named) > peak:
+        return own
+    return own | {
         "gradient_at_peak_bytes": parts.gradient_bytes,
         "activation_bytes": parts.activation_bytes,
         "ddp_bucket_bytes": parts.ddp_bucket_bytes,
-        "temporary_bytes": peak_bytes - lasting_bytes - named,
+        "temporary_bytes": peak - lasting - named,
+        "unwitnessed_bytes": peak - parts.total_bytes,
     }
 
 
@@ -102,7 +104,7 @@ def why_memory_is_wrong(columns: Mapping[str, Any]) -> str | None:
 
     A peak below what lives from update to update was reset to 0 on the way, or counts something else.
     """
-    peak = columns.get("peak_allocated_bytes")
+    peak = divided_bytes(columns)
     names = ("parameter_bytes", "gradient_bytes", "optimizer_state_bytes")
     lasting = sum(columns.get(name) or 0 for name in names)
     if peak is not None and peak < lasting:
@@ -112,7 +114,10 @@ def why_memory_is_wrong(columns: Mapping[str, Any]) -> str | None:
         )
     if columns.get("peak_reserved_bytes") is None:
         return None
-    chain = ("peak_allocated_bytes", "peak_active_bytes", "peak_reserved_bytes", "device_capacity_bytes")
+    chain = (
+        *("peak_requested_bytes", "peak_allocated_bytes", "peak_active_bytes", "peak_reserved_bytes"),
+        "device_capacity_bytes",
+    )
     known = [(name, columns[name]) for name in chain if columns.get(name) is not None]
     for (lower, less), (upper, more) in itertools.pairwise(known):
         if less > more:

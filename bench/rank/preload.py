@@ -10,10 +10,12 @@ import os
 
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
-# numpy's OpenBLAS starts a thread for every further core when it is loaded. Torch has threads of its own.
+# Each OpenBLAS, numpy's and scipy's, starts a thread for every further core when it is loaded. Torch is not among them:
+# where it brings one, the limit would hold in every rank.
 _asked = os.environ.get(_BLAS_THREADS)
 os.environ[_BLAS_THREADS] = "1"
 import numpy  # noqa: E402, F401
+import scipy.linalg  # noqa: E402, F401
 
 if _asked is None:
     del os.environ[_BLAS_THREADS]

@@ -20,10 +20,14 @@ from bench.check.subject import Subject
 from bench.check.user_errors import NoSuchNameError
 from bench.launch.heartbeat import Heartbeat
 from bench.loop import Precision, SummedCrossEntropy
+from bench.rank.out_of_memory import classify_error
 from bench.rank.quality import summed_loss
 from bench.rank.ranks import Ranks
 from bench.rank.worker import write_document
 from bench.record.paths import LaunchPaths
+
+_PEER_S = 60.0
+"""How much longer than its time limit a rank waits for a peer, by which time the driver has ended both [s]."""
 
 
 def prove_rank(paths: LaunchPaths, rank: int) -> str:
@@ -31,19 +35,33 @@ def prove_rank(paths: LaunchPaths, rank: int) -> str:
 
     What was asked for and does not exist is written under `no_such_name`, beside no line.
     """
-    lines: list[Line] = []
-    no_such_name: str | None = None
     try:
         lines = _prove(ProofRequest.read(paths.proof_file), paths, rank)
     except NoSuchNameError as error:
-        no_such_name = str(error)
+        _finish(paths, rank, [], no_such_name=str(error))
     except KeyboardInterrupt:
         raise
-    except MemoryError:
-        lines = unproven("the host ran out of memory")
     except BaseException as error:
         traceback.print_exc()
-        lines = failed(f"{type(error).__name__}: {error}")
+        # Before the block ends: with the error go its frames, and after an error of the GPU that stays, freeing their
+        # page-locked memory ends the process.
+        _finish(paths, rank, _lines_of(error))
+    else:
+        _finish(paths, rank, lines)
+    return "ok"
+
+
+def _lines_of(error: BaseException) -> list[Line]:
+    """Say what an error proves: that the configuration fails, or nothing where memory ran out and may not again."""
+    classes = [cls.__name__ for cls in type(error).__mro__]
+    text = str(error).strip()
+    where = {"oom": "the GPU", "oom_host": "the host"}.get(classify_error(classes, text, "cuda"))
+    if where is not None:
+        return unproven(f"{where} ran out of memory")
+    return failed(f"{classes[0]}: {text.splitlines()[0] if text else 'no message'}")
+
+
+def _finish(paths: LaunchPaths, rank: int, lines: list[Line], no_such_name: str | None = None) -> None:
     document: dict[str, Any] = {
         "rank": rank,
         "outcome": "ok",
@@ -52,7 +70,6 @@ def prove_rank(paths: LaunchPaths, rank: int) -> str:
         "time": time.monotonic(),
     }
     write_document(paths.rank_file(rank), document)
-    return "ok"
 
 
 def _prove(request: ProofRequest, paths: LaunchPaths, rank: int) -> list[Line]:
@@ -65,7 +82,8 @@ def _prove(request: ProofRequest, paths: LaunchPaths, rank: int) -> list[Line]:
         sys.path.insert(0, request.working_directory)
     # Ranks meet over gloo whatever the device: float64 runs on the CPU.
     heartbeat.beat("join")
-    ranks = Ranks.join(rank, request.ranks, "cpu", paths.rendezvous, request.time_limit_s)
+    # The driver ends what takes too long: a limit of the ranks' own would make a slow peer an error of the step.
+    ranks = Ranks.join(rank, request.ranks, "cpu", paths.rendezvous, request.time_limit_s + _PEER_S)
     heartbeat.beat("prove")
     return prove(request, ranks.agreement(), validate)
 

@@ -1,5 +1,8 @@
 """The parts of a launch, in order: first update, memory pass, on to the quality update, warm-up, timed part.
 
+What decides anything is in these parts, and nothing of ours stands between torch and the device in them; updates that
+are witnessed come after all others (`bench.rank.witnessed`).
+
 All are real updates of one trajectory, numbered from 0 at the initial weights; they differ in what is observed. The
 validation loss is taken at the parameters that update `quality_updates` starts from, as the training loss of that
 update is, and between two parts. Where that update would fall inside the warm-up or the timed part, or may, since
@@ -11,23 +14,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-import torch
-
 from bench.errors import BenchError
-from bench.measure.device import MemoryPass, Residents, Witness
+from bench.measure.peak_phase import PeakPhase
 from bench.measure.profiler import Part, PartName, UpdateSample
-from bench.measure.reductions import Reductions
 from bench.measure.update_times import UpdateTime
+from bench.rank.ddp_warmup import waiting_updates
 from bench.rank.pace import WHOLE_UPDATES, Pace
 from bench.rank.quality import validation_loss
 from bench.rank.workbench import Workbench
-from bench.workload.facts import live_gradients, optimizer_tensors
 
 MEMORY_UPDATES = 3
-"""Updates of the memory pass; the optimizer's state exists from its start, and one window has only full rows."""
+"""Updates of the memory pass; the optimizer's state exists from its start, and the second has only full rows."""
+UNSHORTENED: tuple[PartName, ...] = ("first", "memory")
+"""Parts whose windows always have the micro-steps asked for."""
+FULL_ROWS = 1
+"""Which of them has only full rows, from 0: the largest window there can be."""
 
 _FIRST_UPDATES_AT_MOST = 20
 """The gradient scaler may skip first updates until its scale fits; each skip halves it, and 2**16 / 2**20 < 1."""
@@ -38,10 +41,8 @@ class Observations:
     """State what one rank observed in a launch."""
 
     parts: tuple[Part, ...]
-    memory_passes: tuple[MemoryPass, ...]
-    """One per update of the memory pass."""
-    reductions: Reductions
-    """Gradient reductions of the memory pass."""
+    peak_phase: tuple[str, int] | None
+    """Phase in which the update of full rows peaked, and its requested bytes; None on a device without counters."""
     data_wait_s: float
     """Host time the timed part waited for its windows [s]."""
     validation_loss: float | None
@@ -86,16 +87,14 @@ class _Launch:
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
         self._parts: list[Part] = []
-        self._memory_passes: list[MemoryPass] = []
+        self._peak_phase: tuple[str, int] | None = None
         self._validation_loss: float | None = None
         self._quality_update = bench.trial.measure.quality_updates or None
 
     def run(self) -> Observations:
         bench = self._bench
         self._run_first()
-        bench.feed.want_full_rows()
-        for _ in range(MEMORY_UPDATES):
-            self._run_memory()
+        self._run_memory()
         pace = self._make_pace()
         if self._quality_update is not None and self._quality_update < self._surely_done(pace):
             self._run_to_quality(self._quality_update)
@@ -112,15 +111,14 @@ class _Launch:
             self._run("quality", 1)
         return Observations(
             tuple(self._parts),
-            tuple(self._memory_passes),
-            bench.reductions,
+            self._peak_phase,
             data_wait_s,
             self._validation_loss,
             pace,
         )
 
     def _make_pace(self) -> Pace:
-        """Choose the pace from the fastest update of the memory pass, whose witness slows it: the same on all ranks."""
+        """Choose the pace from the fastest update of the memory pass: the same on all ranks."""
         bench = self._bench
         fastest_s = min(part.samples[0].seconds for part in self._parts if part.name == "memory")
         accumulation_steps = bench.trial.config.accumulation_steps
@@ -128,7 +126,8 @@ class _Launch:
         pace = Pace(bench.trial.measure, accumulation_steps, bench.ranks.from_rank0(fastest_s))
         if pace.is_shortened:
             bench.feed.shorten(pace.micro_steps)
-            self._quality_update = None  # the trajectory is no longer that of full windows
+            if self._quality_update is not None and self._quality_update > bench.feed.next_update:
+                self._quality_update = None  # the trajectory is no longer that of full windows
         return pace
 
     def _surely_done(self, pace: Pace) -> float:
@@ -144,6 +143,9 @@ class _Launch:
             before = device.allocator_counts()
             part = self._run("warmup", updates, pace.by_micro_steps)
             pace.warmed(update_times(part.samples), before, device.allocator_counts())
+        waiting = waiting_updates(self._bench.trial.config, device.kind) - self._bench.feed.next_update
+        if waiting > 0 and pace.target_half_width is not None and not pace.by_micro_steps:
+            self._run("warmup", waiting)
 
     def _time(self, pace: Pace) -> None:
         """Run segments until rank 0 has enough; its decision is shared between them, outside the clock."""
@@ -164,14 +166,9 @@ class _Launch:
         return int(self._bench.ranks.from_rank0(updates))
 
     def _run(self, name: PartName, updates: int, by_micro_steps: bool = False) -> Part:
-        """Run so many windows between two waits for the device, started together on all ranks."""
-        bench = self._bench
+        """Run so many windows as a part of the launch."""
         self._validate_when_due()
-        bench.ranks.barrier()
-        bench.profiler.begin(name, updates, by_micro_steps)
-        for _ in range(updates):
-            bench.loop.run_window(bench.feed.next_window())
-        self._parts.append(bench.profiler.end())
+        self._parts.append(run_part(self._bench, name, updates, by_micro_steps))
         return self._parts[-1]
 
     def _run_to_quality(self, quality_update: int) -> None:
@@ -188,30 +185,32 @@ class _Launch:
         raise BenchError(f"none of the first {_FIRST_UPDATES_AT_MOST} updates was applied: there is nothing to measure")
 
     def _run_memory(self) -> None:
-        """Run one update under the witness, which slows it; its time is kept but never used."""
-        self._validate_when_due()
+        """Run the memory pass: what it takes, and for how long, is as in the timed part.
+
+        In the update of full rows the counters are read at each phase too. That costs the host a moment, so the pace is
+        that of the others where they are faster.
+        """
         bench = self._bench
-        with _witness(bench) as witness, bench.reductions:
-            bench.profiler.witness = witness
-            self._run("memory", 1)
-            bench.profiler.witness = None
-        self._memory_passes.append(witness.result())
+        for number in range(MEMORY_UPDATES):
+            if number != FULL_ROWS:
+                self._run("memory", 1, by_micro_steps=True)  # for `rank_spread`: a mark costs next to nothing
+                continue
+            bench.feed.want_full_rows()
+            phases = PeakPhase(bench.device)
+            bench.profiler.on_phase = phases.phase_begin
+            self._run("memory", 1, by_micro_steps=True)
+            bench.profiler.on_phase = None
+            self._peak_phase = phases.result()
 
     def _validate_when_due(self) -> None:
         if self._bench.feed.next_update == self._quality_update and self._validation_loss is None:
             self._validation_loss = validation_loss(self._bench)
 
 
-def _witness(bench: Workbench) -> AbstractContextManager[Witness]:
-    """Make the witness of one update."""
-
-    def residents() -> Residents:
-        return Residents(
-            model=[*bench.model.parameters(), *bench.model.buffers()],
-            gradients=live_gradients(bench.model),
-            optimizer_state=optimizer_tensors(bench.optimizer),
-            ddp_buckets=bench.reductions.buckets(),
-        )
-
-    kept_on_host = [state["step"] for state in bench.optimizer.state.values() if torch.is_tensor(state.get("step"))]
-    return bench.device.witness(residents, kept_on_host)
+def run_part(bench: Workbench, name: PartName, updates: int, by_micro_steps: bool = False) -> Part:
+    """Run so many windows between two waits for the device, started together on all ranks."""
+    bench.ranks.barrier()
+    bench.profiler.begin(name, updates, by_micro_steps)
+    for _ in range(updates):
+        bench.loop.run_window(bench.feed.next_window())
+    return bench.profiler.end()

@@ -11,7 +11,7 @@ from torch import nn
 from bench.loop import Precision
 from bench.loop.window import LossSum, to_device
 from bench.rank.workbench import Workbench
-from bench.workload.micro_batches import cut_window
+from bench.workload.micro_batches import lay_out, own_chunks
 
 
 def validation_loss(bench: Workbench) -> float | None:
@@ -25,16 +25,13 @@ def validation_loss(bench: Workbench) -> float | None:
     if not sequences:
         return None
     config, loop = bench.trial.config, bench.loop
-    cut = cut_window(
-        sequences,
-        config.micro_batch_size,
-        config.world_size,
-        bench.ranks.rank,
+    chunks = own_chunks(len(sequences), config.micro_batch_size, config.world_size, bench.ranks.rank)
+    micro_batches = lay_out(
+        [sequences[chunk.start : chunk.stop] for chunk in chunks],
         config.data.rows,
         config.seq_len,
         bench.source.has_prompts,
     )
-    micro_batches = [micro_batch for micro_batch in cut if micro_batch.sequences]
     total = summed_loss(
         bench.model,
         loop.loss_sum,

@@ -27,16 +27,21 @@ class Ranks:
 
     @classmethod
     def join(cls, rank: int, world_size: int, device_type: str, rendezvous: Path, timeout_s: float) -> Ranks:
-        """Join the other ranks through a file on this machine; every later wait has the time limit."""
+        """Join the other ranks; every later wait has the time limit.
+
+        Ranks of one node meet at the file that `rendezvous` names. Where torch's elastic agent starts them, on several
+        nodes, its store would take this one's place.
+        """
         if world_size == 1:
             return cls(rank, world_size, None)
         # A host need not be able to resolve its own name: ranks of one machine meet on loopback.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback_interface())
         timeout = timedelta(seconds=timeout_s)
+        place = os.fsdecode(rendezvous.read_bytes())
         # A store, not a file:// address: in an address a relative path loses its first folder, and a # the rest.
         dist.init_process_group(
             "nccl" if device_type == "cuda" else "gloo",
-            store=dist.FileStore(str(rendezvous.absolute()), world_size),  # type: ignore[attr-defined]
+            store=dist.FileStore(place, world_size),  # type: ignore[attr-defined]
             rank=rank,
             world_size=world_size,
             timeout=timeout,

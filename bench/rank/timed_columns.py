@@ -12,45 +12,44 @@ from bench.measure.cpu_use import sum_of_uses
 from bench.measure.host import usable_cores
 from bench.measure.profiler import Part
 from bench.measure.update_times import UpdateLaw, UpdateTime, is_law_met, law_of, samples_of
+from bench.rank.ddp_warmup import waiting_updates
+from bench.rank.memory_columns import requested_bytes
 from bench.rank.protocol import Observations
+from bench.rank.rank_spread import rank_spread
 from bench.rank.workbench import Workbench
 from bench.statistics.health import Samples, flags_of, is_host_busy
 
 
-def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: int | None) -> dict[str, Any]:
-    """State time, precision and flags of the timed part; all ranks call it together [one rank].
-
-    Args:
-        bench: What ran.
-        observed: What was observed.
-        memory_pass_bytes: Peak of the memory pass, to be compared with that of the timed part [bytes].
-    """
+def timed_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
+    """State time, precision and flags of the timed part; all ranks call it together [one rank]."""
     pace = observed.pace
     segments = list(observed.part("timed"))
     times = observed.times("timed")
     law = law_of(times) if pace.by_micro_steps else None
     precision = pace.precision
+    spread = rank_spread(bench, observed)
     marked_s = [math.fsum(sample.seconds for sample in part.samples) for part in segments]
     whole = observed.whole_windows() if pace.is_shortened else []
     is_confirmed = law is None or _is_confirmed(law, observed, whole)
-    marked = {
-        *pace.flags,
-        *(() if is_confirmed else ("law_not_met",)),
-        *(("whole_window_unseen",) if pace.is_shortened and not whole else ()),
-    }
     host = host_columns(bench, segments)
-    if is_host_busy(**host):
-        marked.add("host_busy")
+    found = {
+        "law_not_met": not is_confirmed,
+        "whole_window_unseen": pace.is_shortened and not whole,
+        "ddp_warmup": _begins_early(bench, observed),
+        "host_busy": is_host_busy(**host),
+    }
+    marked = {*pace.flags, *(flag for flag, is_raised in found.items() if is_raised)}
     samples = Samples(
         seconds=samples_of(times),
         segments=list(zip(marked_s, [part.host_seconds for part in segments], strict=True)),
-        rank_seconds=_fastest_and_slowest(bench, sum(marked_s)),
+        slowest_rank_at_least_s=None if spread is None else spread.slowest_at_least_s,
+        fastest_rank_at_most_s=None if spread is None else spread.fastest_at_most_s,
         timed_s=math.fsum(part.host_seconds for part in segments),
         data_wait_s=observed.data_wait_s,
         updates_skipped=sum(sample.result == "skipped" for sample in observed.samples("timed")),
         alloc_retries=bench.device.allocator_counts().retries,
-        memory_pass_bytes=memory_pass_bytes,
-        timed_bytes=max((part.peaks.allocated_bytes or 0 for part in segments), default=0),
+        memory_pass_bytes=requested_bytes(observed, "memory"),
+        timed_bytes=requested_bytes(observed, "timed"),
         marked=tuple(marked if bench.ranks.rank == 0 else marked & {"host_busy"}),
     )
     return {
@@ -65,6 +64,7 @@ def timed_columns(bench: Workbench, observed: Observations, memory_pass_bytes: i
         "lag1": precision.lag1,
         "spread": precision.spread,
         **_law_columns(bench, law),
+        "micro_step_rank_spread": None if spread is None else spread.excess,
         "whole_update_s": fmean(time.seconds for time in whole) if whole else None,
         "time_method": "extrapolated" if pace.is_shortened else bench.device.time_method,
         "data_wait_s": observed.data_wait_s,
@@ -103,12 +103,36 @@ def timing_of(observed: Observations) -> dict[str, Any]:
     """
     segments = list(observed.part("timed"))
     last = segments[-1]
+    held_from_s, held_to_s = _held(observed)
     return {
         "pid": os.getpid(),
         "timed_from_s": segments[0].begin_s,
         "timed_to_s": last.begin_s + last.host_seconds,
+        "held_from_s": min(held_from_s, segments[0].begin_s),
+        "held_to_s": held_to_s,
         "reserved_bytes": last.peaks.reserved_bytes,
     }
+
+
+def _held(observed: Observations) -> tuple[float, float]:
+    """Say since when, and until when, the allocator held what it did at the last edge of the timed part, and no more.
+
+    It gives nothing back by itself, so parts with the same peak of reserved bytes before and after count, but of the
+    first of them only its end.
+    """
+    parts = observed.parts
+    at = max(index for index, part in enumerate(parts) if part.name == "timed")
+    reserved = parts[at].peaks.reserved_bytes
+    first = last = at
+    while first > 0 and parts[first - 1].peaks.reserved_bytes == reserved:
+        first -= 1
+    while last + 1 < len(parts) and parts[last + 1].peaks.reserved_bytes == reserved:
+        last += 1
+    return _end_s(parts[first]), _end_s(parts[last])
+
+
+def _end_s(part: Part) -> float:
+    return part.begin_s + part.host_seconds
 
 
 def _law_columns(bench: Workbench, law: UpdateLaw | None) -> dict[str, float | None]:
@@ -142,7 +166,10 @@ def _is_confirmed(law: UpdateLaw, observed: Observations, whole: Sequence[Update
     return is_law_met(of_medians, times, pace.micro_steps)
 
 
-def _fastest_and_slowest(bench: Workbench, marked_s: float) -> tuple[float, ...]:
-    """Give the least and the most time between marks of any rank [s]."""
-    least, most = bench.ranks.max([-marked_s, marked_s])
-    return (-least, most)
+def _begins_early(bench: Workbench, observed: Observations) -> bool:
+    """Tell whether the host waited for DistributedDataParallel's own timing in the timed part.
+
+    Where micro-steps are the samples, none of them holds an exchange, and one wait is nothing to an update of seconds.
+    """
+    first = next(observed.part("timed")).samples[0].update
+    return first < waiting_updates(bench.trial.config, bench.device.kind) and not observed.pace.by_micro_steps

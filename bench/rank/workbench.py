@@ -20,7 +20,7 @@ from bench.loop import (
     SummedCrossEntropy,
     make_schedule,
 )
-from bench.loop.switches import set_switches
+from bench.loop.switches import read_switches, set_switches
 from bench.measure.cpu import CpuDevice
 from bench.measure.cuda import CudaDevice
 from bench.measure.device import Device
@@ -54,6 +54,8 @@ class Workbench:
     source: SequenceSource
     beat: Callable[[str], None]
     """Gives a sign of life in this phase, outside the loop; the loop's own observers do it inside."""
+    switches: dict[str, bool | str | None]
+    """As they were read back once the model was built."""
 
 
 def open_device(trial: TrialFile, local_rank: int) -> Device:
@@ -83,7 +85,8 @@ def build_workbench(
     model = build_model(
         shape, config.seed, config.activation_checkpointing, config.param_dtype, device=device.torch_device
     )
-    set_switches(config.amp_mode)
+    set_switches(config.amp_mode)  # after user code, which may have changed them
+    switches = read_switches(device.kind)
     optimizer = make_optimizer(model, config.optimizer)
     profiler, reductions = Profiler(device), Reductions()
     loop = AccumulationLoop(
@@ -99,7 +102,9 @@ def build_workbench(
         observer=Observers(*watchers, *([reductions] if ranks.world_size > 1 else []), profiler),
     )
     feed = Feed(source, config, ranks.agreement())
-    return Workbench(trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, corpus, source, beat)
+    return Workbench(
+        trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, corpus, source, beat, switches
+    )
 
 
 def make_optimizer(model: nn.Module, spec: OptimizerSpec) -> Optimizer:

@@ -19,22 +19,30 @@ from bench.launch.heartbeat import Heartbeat
 from bench.launch.trial_file import TrialFile
 from bench.loop import Observer
 from bench.measure.host import usable_cores
+from bench.rank.arithmetic import arithmetic_columns, why_arithmetic_is_wrong
 from bench.rank.columns import facts_before, measured_columns, train_losses, update_rows, why_invalid
 from bench.rank.faults import Faults
 from bench.rank.memory_columns import why_memory_is_wrong
-from bench.rank.out_of_memory import classify_error
-from bench.rank.protocol import run_protocol
+from bench.rank.out_of_memory import classify_error, hides_its_cause
+from bench.rank.protocol import Observations, run_protocol
 from bench.rank.ranks import Ranks
 from bench.rank.timed_columns import timing_of
-from bench.rank.workbench import build_workbench, open_device
+from bench.rank.witnessed import witness_updates
+from bench.rank.witnessed_columns import NOT_WITNESSED, witnessed_columns, witnessed_rows
+from bench.rank.workbench import Workbench, build_workbench, open_device
 from bench.record.paths import LaunchPaths
+from bench.units import cut_text, format_bytes
 
 FORMAT = 1
 _TRACEBACK_BYTES = 4096
 
 
 def run_rank(paths: LaunchPaths, rank: int) -> str:
-    """Run one rank of a launch and write what it found; never raises what a trial can raise. Return the outcome."""
+    """Run one rank of a launch and write what it found; never raises what a trial can raise. Return the outcome.
+
+    The document is written when all that decides is measured, and again with what the witnessed updates told. Where
+    these fail the first stands, and the answer is `not_witnessed`: the other ranks wait for this one in vain.
+    """
     heartbeat = Heartbeat(paths.heartbeat(rank))
     document: dict[str, Any] = {
         "format": FORMAT,
@@ -48,12 +56,20 @@ def run_rank(paths: LaunchPaths, rank: int) -> str:
         "traceback": None,
         "columns": {},
         "updates": [],
+        "is_witnessed": True,
     }
     device = "cpu"
     try:
         trial = TrialFile.read(paths.trial_file)
         device = trial.config.device
-        _measure(trial, paths, rank, heartbeat, document)
+        faults = Faults(trial.trial_id, rank, trial.config.micro_batch_size)
+        measured = _measure(trial, paths, rank, heartbeat, faults, document)
+        if measured is not None:
+            _finish(paths, rank, document | {"is_witnessed": False})
+            if not _witness(*measured, document):
+                return NOT_WITNESSED
+            heartbeat.beat("finish")
+            faults.fill_capacity(document["columns"])
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # user code may raise SystemExit, and that is a failed trial too
@@ -72,9 +88,13 @@ def _finish(paths: LaunchPaths, rank: int, document: dict[str, Any]) -> None:
     write_document(paths.rank_file(rank), document)
 
 
-def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbeat, document: dict[str, Any]) -> None:
-    """Run the protocol and fill the document, facts first, so that a failure keeps what was known."""
-    faults = Faults(trial.trial_id, rank, trial.config.micro_batch_size)
+def _measure(
+    trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbeat, faults: Faults, document: dict[str, Any]
+) -> tuple[Workbench, Observations] | None:
+    """Run the protocol and fill the document, facts first, so that a failure keeps what was known.
+
+    None where the device computes wrong, before any update.
+    """
     _set_threads(trial)
     heartbeat.beat("build")
     faults.reach("build")
@@ -84,21 +104,47 @@ def _measure(trial: TrialFile, paths: LaunchPaths, rank: int, heartbeat: Heartbe
     heartbeat.beat("build")
     watchers: list[Observer] = [heartbeat, faults] if faults.are_planned else [heartbeat]
     bench = build_workbench(trial, ranks, device, watchers, heartbeat.beat)
-    document["columns"] |= facts_before(bench)
+    document["columns"] |= facts_before(bench) | arithmetic_columns(bench)
+    reason = why_arithmetic_is_wrong(bench, document["columns"])
+    if reason is not None:  # nothing that follows would be worth its time
+        document |= {"outcome": "invalid", "reason": reason, "phase": "build"}
+        return None
     heartbeat.beat("data")
     faults.reach("data")
     observed = run_protocol(bench)
     heartbeat.beat("finish")
     losses = train_losses(bench, observed)
-    document["columns"] |= measured_columns(bench, observed, losses)
     document["timing"] = timing_of(observed)
-    faults.fill_capacity(document["columns"])
+    columns = measured_columns(bench, observed, losses)
+    document["columns"] |= columns | {"flags": sorted({*columns["flags"], NOT_WITNESSED})}
     document["updates"] = update_rows(observed, losses)
-    reason = why_invalid(bench, observed, losses) or why_memory_is_wrong(document["columns"])
-    if reason is not None:
-        document |= {"outcome": "invalid", "reason": reason, "phase": "finish"}
+    _judge(document, why_invalid(bench, observed, losses) or why_memory_is_wrong(document["columns"]))
     faults.reach("finish")
     ranks.barrier()
+    return bench, observed
+
+
+def _witness(bench: Workbench, observed: Observations, document: dict[str, Any]) -> bool:
+    """Witness the last updates and add what they told; False, and nothing added, where they failed on any rank."""
+    try:
+        witnessed = witness_updates(bench, observed.pace.is_shortened)
+        told = witnessed_columns(bench, witnessed, document["columns"])
+        bench.ranks.barrier()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        traceback.print_exc()
+        return False
+    document["columns"] |= told
+    document["updates"] += witnessed_rows(witnessed)
+    if document["outcome"] == "ok":  # a CPU's peak is known only now
+        _judge(document, why_memory_is_wrong(document["columns"]))
+    return True
+
+
+def _judge(document: dict[str, Any], reason: str | None) -> None:
+    if reason is not None:
+        document |= {"outcome": "invalid", "reason": reason, "phase": "finish"}
 
 
 def _set_threads(trial: TrialFile) -> None:
@@ -110,11 +156,13 @@ def _describe(error: BaseException, device: str, heartbeat: Heartbeat) -> dict[s
     """Say what went wrong, in which phase and micro-batch."""
     classes = [cls.__name__ for cls in type(error).__mro__]
     text = str(error)
-    outcome = classify_error(classes, text, device)
+    free_bytes = _free_bytes() if device == "cuda" and hides_its_cause(text) else None
+    outcome = classify_error(classes, text, device, free_bytes)
+    free = "" if free_bytes is None else f" ({format_bytes(free_bytes)} of the GPU were free)"
     first_line = text.strip().splitlines()[0] if text.strip() else "no message"
     return {
         "outcome": outcome,
-        "reason": f"{classes[0]}: {first_line[:300]}",
+        "reason": f"{classes[0]}: {cut_text(first_line, 300)}{free}",
         "phase": heartbeat.phase,
         "micro_batch": heartbeat.micro_batch if heartbeat.micro_batch >= 0 else None,
         "error_class": f"{type(error).__module__}.{type(error).__qualname__}",
@@ -123,12 +171,21 @@ def _describe(error: BaseException, device: str, heartbeat: Heartbeat) -> dict[s
     }
 
 
+def _free_bytes() -> int | None:
+    """Ask how much of the GPU is free while what failed still holds its tensors; None after an error that stays."""
+    try:
+        return torch.cuda.mem_get_info()[0]
+    except RuntimeError:
+        return None
+
+
 def _peaks_so_far(device: str) -> dict[str, Any]:
-    """Read the peaks that a failing rank reached; nulls on a CPU, whose peaks are known only after a memory pass."""
+    """Read the peaks that a failing rank reached; none on a CPU, whose peaks only a witness knows."""
     if device != "cuda" or not torch.cuda.is_available():
         return {}
     stats = torch.cuda.memory_stats()
     return {
+        "peak_requested_bytes": stats.get("requested_bytes.all.peak"),
         "peak_allocated_bytes": stats.get("allocated_bytes.all.peak"),
         "peak_active_bytes": stats.get("active_bytes.all.peak"),
         "peak_reserved_bytes": stats.get("reserved_bytes.all.peak"),

@@ -16,7 +16,7 @@ STANDIN = "standin"
 _DURATIONS = ("second", "token/second", "FLOP/second")
 _SHARES_OF_TIME = (
     *("half_width", "lag1", "spread", "data_wait_share", "time_method", "stop_reason"),
-    *("mfu", "hfu", "mode_peak_share", "matmul_ceiling_share"),
+    *("mfu", "hfu", "mode_peak_share", "matmul_ceiling_share", "micro_step_rank_spread"),
     *("others_cpu_share", "steal_share", "cpu_wait_share", "cpu_throttled_share"),
 )
 _OF_THE_HOST = ("launch_s",)
@@ -35,7 +35,7 @@ FLAGS = frozenset(
     {
         *("not_steady", "precision_not_met", "few_updates", "drift", "spiky", "clock_mismatch", "straggler"),
         *("data_bound", "law_not_met", "throttled_hw", "throttled_thermal", "clock_drop", "clock_low", "hot_start"),
-        *("ecc_error", "nvml_missing", "whole_window_unseen", "host_busy"),
+        *("ecc_error", "nvml_missing", "whole_window_unseen", "host_busy", "above_peak"),
     }
 )
 """Doubts about time and sensors."""

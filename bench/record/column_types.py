@@ -16,7 +16,8 @@ RULE_WORDS: dict[Rule, str] = {
     "rank0": "of rank 0",
     "sum": "sum; null when a rank did not report",
     "max": "largest",
-    "worst": "of the rank with the largest peak_allocated_bytes, so that parts of its peak add up to it",
+    "worst": "of the rank with the largest peak_requested_bytes (peak_allocated_bytes where that is null), so that "
+    "parts of its peak add up to it",
     "min": "smallest",
     "any": "true when it is on any rank",
     "union": "union of the ranks' lists",

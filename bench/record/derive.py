@@ -60,6 +60,12 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
     }
 
 
+def doubts_of_derived(row: Mapping[str, Any]) -> list[str]:
+    """Name the flags that a row with its derived columns raises."""
+    shares = [row.get(name) for name in ("mfu", "hfu", "mode_peak_share")]
+    return ["above_peak"] if any(share is not None and share > 1 for share in shares) else []
+
+
 def full_update_s(row: Mapping[str, Any]) -> float | None:
     """Extrapolate the duration of an update of a full window; null where full windows ran, or it is not known [s].
 

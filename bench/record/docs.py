@@ -23,6 +23,9 @@ Two tables lie side by side. `results.parquet` has one row per launch (the last 
 the key (`trial_id`, `round`, `attempt`), and one row per skipped or pruned trial. `updates.parquet` has one row per
 update of those launches.
 
+Commands add one more column to the rows they read, `folder`: the name of the results folder or file that a row was read
+from, or of all of them with `--pool`. `--where`, `--columns`, CSV and JSON know it like any other.
+
 ```python
 import pandas
 frame = pandas.read_parquet("results/quickstart/results.parquet")  # integers stay integers where some are null

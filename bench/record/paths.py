@@ -64,7 +64,7 @@ class LaunchPaths:
 
     @property
     def rendezvous(self) -> Path:
-        """Where ranks find each other."""
+        """Names the file where ranks of this node find each other; that file is never in the results folder."""
         return self.folder / "rendezvous"
 
     def rank_file(self, rank: int) -> Path:

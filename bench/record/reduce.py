@@ -9,6 +9,7 @@ from typing import Any
 from bench.errors import BenchError
 from bench.record.column_types import Column, row_faults
 from bench.record.columns import COLUMNS, UPDATE_COLUMN_BY_NAME
+from bench.record.columns.memory import divided_bytes
 from bench.record.columns.updates import UPDATE_COLUMNS
 
 _NOT_A_RANKS_BUSINESS = ("launch", "config", "derived")
@@ -112,7 +113,7 @@ def _apply(column: Column, reported: Mapping[int, Mapping[str, Any]], where: str
 
 def _worst_rank(reported: Mapping[int, Mapping[str, Any]]) -> int:
     """Find the rank with the largest peak; of equal ones the first, as when none knows its peak."""
-    return max(sorted(reported), key=lambda rank: reported[rank].get("peak_allocated_bytes") or 0)
+    return max(sorted(reported), key=lambda rank: divided_bytes(reported[rank]) or 0)
 
 
 def _agreed(name: str, value_of_rank: Mapping[int, Any], where: str) -> Any:

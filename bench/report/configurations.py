@@ -16,7 +16,9 @@ from bench.report.points import Row, extra_axes, name_of
 from bench.report.select import group_by_outcome
 
 Block = tuple[Any, ...]
-"""One round of one sweep on one host: launches in it were made side by side."""
+"""One round of one sweep on one host, in one result: launches in it were made side by side."""
+BLOCK = ("folder", "source", "sweep", "hostname", "round")
+"""Columns whose values are a block."""
 Speeds = Mapping[Block, float]
 """valid_tokens_per_s by block [tokens/s, all ranks]."""
 
@@ -26,7 +28,7 @@ _NOT_A_RESULT = ("interrupted",)
 
 @dataclass(frozen=True)
 class Configuration:
-    """Hold one configuration on one kind of machine with all its launches."""
+    """Hold one configuration on one kind of machine, in one result or one pool of them, with all its launches."""
 
     row: Row
     """Its first launch, ok if there is one: settings and machine are those of all."""
@@ -48,7 +50,16 @@ class Configuration:
 
     @functools.cached_property
     def speed(self) -> float | None:
-        """Geometric mean of the speeds over rounds [tokens/s, all ranks]; null without any."""
+        """Tokens / seconds over all rounds, their harmonic mean, each round an equal share of the tokens [tokens/s].
+
+        Of all ranks; null without any. It is what a long run gets; ratios are made of `geometric_speed`.
+        """
+        speeds = self.speeds.values()
+        return len(speeds) / sum(1 / speed for speed in speeds) if speeds else None
+
+    @functools.cached_property
+    def geometric_speed(self) -> float | None:
+        """Geometric mean of the speeds over rounds, whose ratios are the means of ratios [tokens/s]; null without."""
         logs = list(map(math.log, self.speeds.values()))
         return math.exp(sum(logs) / len(logs)) if logs else None
 
@@ -107,10 +118,11 @@ class Configuration:
 def configurations_of(rows: Sequence[Row]) -> list[Configuration]:
     """Group launches into configurations, in order of appearance.
 
-    Launches of one trial id on one kind of machine are one configuration, whichever sweep or file they come from;
-    on another kind of machine, or under other software, they are another one.
+    Launches of one trial id on one kind of machine are one configuration, whichever sweep they come from; on another
+    kind of machine, under other software, or in another result that is not pooled with it, they are another one.
     """
-    trials, outcomes = column_of(rows, "trial_id"), column_of(rows, "outcome")
+    trials = list(zip(column_of(rows, "folder"), column_of(rows, "trial_id"), strict=True))
+    outcomes = column_of(rows, "outcome")
     machines = _places(machine_keys(rows))
     known: dict[Any, dict[int, Row]] = {}
     if distinct_of(rows, "outcome") != {"ok"}:
@@ -123,7 +135,7 @@ def configurations_of(rows: Sequence[Row]) -> list[Configuration]:
         like = machine if outcome == "ok" else _like_machine(rows[place], machine, known.get(trial, {}))
         groups[trial, like].append(place)
     extra = tuple(extra_axes(rows_at(rows, [group[0] for group in groups.values()])))
-    blocks = list(zip(*(column_of(rows, name) for name in ("source", "sweep", "hostname", "round")), strict=True))
+    blocks = list(zip(*(column_of(rows, name) for name in BLOCK), strict=True))
     speeds, peaks = (_measured(column_of(rows, name)) for name in ("valid_tokens_per_s", "peak_allocated_bytes"))
     made = []
     for group in groups.values():

@@ -14,24 +14,26 @@ from bench.report.launch_rows import LaunchRows, Row, column_of, rows_at
 from bench.report.select import select_table
 from bench.report.where import nothing_meets
 
-_SAME_LAUNCH = ("sweep", "trial_id", "round", "attempt", "started_utc", "hostname", "timed_s")
+_SAME_LAUNCH = ("folder", "sweep", "trial_id", "round", "attempt", "started_utc", "hostname", "timed_s")
 
 
-def load_launches(paths: Sequence[Path], where: Sequence[str] = ()) -> Sequence[Row]:
-    """Load the rows of every path; `source` of a row is the position of its path, from 0.
+def load_launches(paths: Sequence[Path], where: Sequence[str] = (), pool: bool = False) -> Sequence[Row]:
+    """Load the rows of every path; `source` of a row is the position of its path, from 0, and `folder` its name.
 
-    A launch that is in several of them, as in a file that was copied, counts once.
+    Args:
+        paths: Results folders or parquet files.
+        where: Conditions `COLUMN OP VALUE`, all of which a row must meet.
+        pool: Make one set of rounds of all results; a launch that is in several counts once.
 
     Raises:
-        BenchError: A path holds no results or no rows, or a condition cannot be understood.
+        BenchError: A path holds no results or no rows, or is named twice; two that are not pooled hold the same launch;
+            or a condition cannot be understood.
         StorageError: A file is damaged, foreign or of a newer version.
     """
-    tables = [select_table([path], where) for path in paths]
-    require_rows(tables, paths, where)
-    source = [place for place, table in enumerate(tables) for _ in range(len(table))]
+    table = select_table(paths, where, pool)
+    require_rows([table], paths, where)
     with paused_collector():
-        rows = LaunchRows.of_table(pa.concat_tables(tables), source=source)
-        return _each_once(rows) if len(paths) > 1 else rows
+        return LaunchRows.of_table(table)
 
 
 def require_rows(tables: Sequence[pa.Table], paths: Sequence[Path], where: Sequence[str] = ()) -> None:
@@ -41,7 +43,7 @@ def require_rows(tables: Sequence[pa.Table], paths: Sequence[Path], where: Seque
         BenchError: There is no row; says which of the two it is, and which values there are.
     """
     if not any(map(len, tables)):
-        every = select_table(paths) if where else None
+        every = select_table(paths, pool=True) if where else None
         if every is not None and len(every):
             raise nothing_meets(where, lambda column: every.column(column).to_pylist(), "row", "--where")
         raise BenchError(f"{', '.join(map(str, paths))}: no rows, as no launch has ended yet. Run the sweep first.")
@@ -61,11 +63,11 @@ def paused_collector() -> Iterator[None]:
 
 def launches_of(table: pa.Table) -> Sequence[Row]:
     """Give the rows of one table as plain values, each launch once."""
-    return _each_once(LaunchRows.of_table(table, source=[0] * len(table)))
+    return _each_once(LaunchRows.of_table(table))
 
 
 def _each_once(rows: Sequence[Row]) -> Sequence[Row]:
-    """Drop a launch that was read twice, as when a file is named twice or was copied into another."""
+    """Drop a launch that is in one result twice, as where a file was copied into another."""
     keys = zip(*(column_of(rows, name) for name in _SAME_LAUNCH), strict=True)
     first: dict[tuple[object, ...], int] = {}
     for place, key in enumerate(keys):

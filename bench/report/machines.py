@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bench.record.variables import decisive_of_row
 from bench.report.launch_rows import Row, column_of
 from bench.sweep.names import clean
 
@@ -12,7 +13,7 @@ SOFTWARE = ("torch_version", "cuda_version", "cudnn_version", "nccl_version", "d
 _GPU, _CPU = ("device", "gpu_name"), ("device", "cpu_model", "cpu_count")
 _GPU_KEY, _CPU_KEY = _GPU + SOFTWARE, _CPU + SOFTWARE
 
-_FACTS = {
+FACTS = {
     "device": "device",
     "gpu_name": "GPU",
     "cpu_model": "CPU",
@@ -38,7 +39,8 @@ def machine_key(row: Row) -> tuple[Any, ...]:
 
     A launch that failed early may not know; its missing values stay None.
     """
-    return tuple(row.get(name) for name in (_CPU_KEY if row.get("device") == "cpu" else _GPU_KEY))
+    names = _CPU_KEY if row.get("device") == "cpu" else _GPU_KEY
+    return (*(row.get(name) for name in names), _decisive(row))
 
 
 def machine_keys(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
@@ -47,11 +49,13 @@ def machine_keys(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
     One trial measured on other numbers of threads is another measurement. `machine_key` leaves them out, since they
     rightly differ with the number of ranks.
     """
-    devices = set(column_of(rows, "device"))
-    cpu_keys = zip(*(column_of(rows, name) for name in (*_CPU_KEY, "threads_per_rank")), strict=True)
+    of_rows = column_of(rows, "device")
+    devices = set(of_rows)
+    decisive = [*map(decisive_of_row, column_of(rows, "environment_json"), of_rows)]
+    cpu_keys = zip(*(column_of(rows, name) for name in (*_CPU_KEY, "threads_per_rank")), decisive, strict=True)
     if devices == {"cpu"}:
         return list(cpu_keys)
-    gpu_keys = zip(*(column_of(rows, name) for name in _GPU_KEY), strict=True)
+    gpu_keys = zip(*(column_of(rows, name) for name in _GPU_KEY), decisive, strict=True)
     return [cpu if cpu[0] == "cpu" else gpu for cpu, gpu in zip(cpu_keys, gpu_keys, strict=True)]
 
 
@@ -72,7 +76,24 @@ def machine_differences(one: Row, other: Row) -> list[str]:
     return [
         *differences(one, other, (*hardware, *SOFTWARE)),
         *_unknown_method(one, other),
+        *_variable_differences(one, other),
         *thread_differences(one, other),
+    ]
+
+
+def _decisive(row: Row) -> tuple[tuple[str, str], ...]:
+    return decisive_of_row(row.get("environment_json"), row.get("device"))
+
+
+def _variable_differences(one: Row, other: Row) -> list[str]:
+    """Say which decisive environment variables differ, as "CUDA_LAUNCH_BLOCKING 1 against not set"."""
+    if None in (one.get("environment_json"), other.get("environment_json")):
+        return []
+    here, there = dict(_decisive(one)), dict(_decisive(other))
+    return [
+        f"{name} {clean(here.get(name, 'not set'))} against {clean(there.get(name, 'not set'))}"
+        for name in dict.fromkeys((*here, *there))
+        if here.get(name) != there.get(name)
     ]
 
 
@@ -132,7 +153,7 @@ def facts_that_differ(here: Row, there: Row) -> list[str]:
     """Say which facts of machine and software differ, hardware first: "torch 2.12.0 here, 2.13.0 there"."""
     return [
         f"{word} {_word(here.get(name))} here, {_word(there.get(name))} there"
-        for name, word in _FACTS.items()
+        for name, word in FACTS.items()
         if here.get(name) != there.get(name) and {here.get(name), there.get(name)} != {None}
     ] + (["corpus text"] if here.get("corpus_hash") != there.get("corpus_hash") else [])
 

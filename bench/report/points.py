@@ -1,4 +1,4 @@
-"""Turn rows into the points of a plot: one per trial and kind of machine, its rounds summarised."""
+"""Turn rows into the points of a plot: one per trial, result and kind of machine, its rounds summarised."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from bench.report.cut_apart import cut_apart
 from bench.report.launch_rows import Row as Row
 from bench.report.machines import machine_keys
+from bench.report.named_results import FOLDER
 from bench.report.problem import numbers_of
 from bench.report.text_table import axis_names, distinct
 from bench.sweep.names import IN_EVERY_NAME, clean, cut, value_words
@@ -28,7 +29,7 @@ class Point:
     memory_bytes: float
     """Largest peak_allocated_bytes of its rounds, worst rank [bytes]."""
     speed: float
-    """Geometric mean of the valid_tokens_per_s of its rounds, all ranks, as in all other places."""
+    """Tokens / seconds over its rounds, the harmonic mean of their valid_tokens_per_s, all ranks, as everywhere."""
     slowest: float
     """Smallest valid_tokens_per_s of its rounds."""
     fastest: float
@@ -53,7 +54,7 @@ def points_of(rows: Sequence[Row]) -> list[Point]:
             and _drawable(row.get("valid_tokens_per_s"))
             and _drawable(row.get("peak_allocated_bytes"))
         ):
-            by_trial.setdefault((row.get("sweep"), row["trial_id"], machine), []).append(row)
+            by_trial.setdefault((row.get("folder"), row.get("sweep"), row["trial_id"], machine), []).append(row)
     firsts = [launches[0] for launches in by_trial.values()]
     labels = cut_apart([label_of(row, extra) for row in firsts], _LONGEST_LABEL)
     every = zip(by_trial.values(), labels, numbers_of(firsts), strict=True)
@@ -87,7 +88,9 @@ def absent_of(rows: Sequence[Row]) -> dict[str, list[str]]:
 def extra_axes(rows: Sequence[Row]) -> list[str]:
     """Name the columns that a name must tell besides AMP mode, micro-batch and accumulation."""
     # The global batch follows from the cut and the ranks, which are named.
-    return [name for name in axis_names(rows) if name not in (*IN_EVERY_NAME, "hostname", "global_batch_size")]
+    unsaid = (*IN_EVERY_NAME, "hostname", "global_batch_size", FOLDER.name)
+    names = axis_names(rows)
+    return [name for name in names if name not in unsaid] + [FOLDER.name] * (FOLDER.name in names)
 
 
 def _drawable(value: Any) -> bool:
@@ -101,7 +104,7 @@ def _point(launches: Sequence[Row], extra: Sequence[str], label: str, problem: i
     words += value_words(row, extra)
     return Point(
         memory_bytes=float(max(row["peak_allocated_bytes"] for row in launches)),
-        speed=statistics.geometric_mean(speeds),
+        speed=statistics.harmonic_mean(speeds),
         slowest=min(speeds),
         fastest=max(speeds),
         amp_mode=_word(row.get("amp_mode")),

@@ -12,6 +12,7 @@ import pyarrow as pa
 from bench.errors import BenchError
 from bench.record.journal import read_journal
 from bench.record.store import RESULTS_NAME, UPDATES_NAME, PartInfo, collect_parts, read_table, read_update_table
+from bench.report.named_results import SOURCE, names_of, placed
 from bench.report.not_results import JOURNAL_NAME, why_no_results_file, why_no_results_folder
 from bench.report.where import parse_condition
 
@@ -21,27 +22,34 @@ if TYPE_CHECKING:  # pandas takes half a second to import, which only those who 
 _KEY = ("trial_id", "round", "attempt")
 
 
-def load_results(paths: Sequence[Path], where: Sequence[str] = ()) -> pd.DataFrame:
+def load_results(paths: Sequence[Path], where: Sequence[str] = (), pool: bool = False) -> pd.DataFrame:
     """Load results as a data frame in base units; integers and bools are nullable types, never floats.
 
     Args:
-        paths: Results folders or parquet files; their rows follow each other.
+        paths: Results folders or parquet files; their rows follow each other, and `folder` names that of each.
         where: Conditions `COLUMN OP VALUE`, all of which a row must meet; == != < <= > >=, and null for missing.
+        pool: Make one set of rounds of all results, under one name; a launch that is in several counts once.
 
     Raises:
-        BenchError: A path holds no results, or a condition cannot be understood.
+        BenchError: A path holds no results, or is named twice; two that are not pooled hold the same launch; or a
+            condition cannot be understood.
         StorageError: A file is damaged, foreign or of a newer version; names it.
     """
-    frame: pd.DataFrame = select_table(paths, where).to_pandas()
+    frame: pd.DataFrame = select_table(paths, where, pool).drop_columns([SOURCE]).to_pandas()
     return frame
 
 
-def select_table(paths: Sequence[Path], where: Sequence[str] = ()) -> pa.Table:
-    """Load results as an Arrow table of the declared schema; arguments and errors as `load_results`."""
+def select_table(paths: Sequence[Path], where: Sequence[str] = (), pool: bool = False) -> pa.Table:
+    """Load results as an Arrow table of the declared schema; arguments and errors as `load_results`.
+
+    Two columns are added: `source`, the position of the path that a row was read from, and `folder`, its name.
+    """
     conditions = [parse_condition(text) for text in where]
     if not paths:
         raise BenchError("no results named: give a results folder or a parquet file.")
-    table = pa.concat_tables([_read(Path(path)) for path in paths])
+    paths = [Path(path) for path in paths]
+    names = names_of(paths)
+    table = placed([_read(path) for path in paths], names, pool)
     for condition in conditions:
         mask = condition.mask(table.column(condition.column).to_pylist())
         table = table.filter(_bool_array(mask))

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from bench.report.launch_rows import LaunchRows
 from bench.report.layout import layout
+from bench.report.named_results import SOURCE
 from bench.report.select import rows_of
 from bench.report.text_table import TextTable, chosen_table, default_table
 from bench.report.where import require_columns
@@ -56,7 +57,8 @@ def render(
     require_columns(columns)
     if isinstance(frame, pa.Table) and columns and format in ("csv", "json"):
         frame = frame.select(list(columns))
-    names = list(columns) or [str(name) for name in (frame.column_names if isinstance(frame, pa.Table) else frame)]
+    known = frame.column_names if isinstance(frame, pa.Table) else frame
+    names = list(columns) or [str(name) for name in known if name != SOURCE]
     if format == "csv" or format == "json":
         return render_rows(rows_of(frame), names, format)
     # People read few of the columns, so only those become Python values.

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.gpus import why_no_bf16_peak
 from bench.record.bytes_only import is_bytes_only
-from bench.record.columns import COLUMN_BY_NAME, COLUMNS
+from bench.record.columns import COLUMNS
 from bench.report.launch_rows import Row, distinct_of
+from bench.report.named_results import FOLDER, SHOWN_BY_NAME
 from bench.report.select import group_by_outcome
 from bench.sweep.names import NULL_MEANS, clean
 from bench.units import byte_unit, counted
@@ -22,7 +24,13 @@ _SHORT = {
     "final_train_loss": "train loss",
 }
 _NOT_AN_AXIS = ("micro_batch_size", "accumulation_steps", "model_kind", "config_json")
-_AXES = ("sweep", "hostname", "measurement_version", *(column.name for column in COLUMNS if column.rule == "config"))
+_AXES = (
+    FOLDER.name,
+    "sweep",
+    "hostname",
+    "measurement_version",
+    *(column.name for column in COLUMNS if column.rule == "config"),
+)
 _CAPTION = (
     "model",
     "device",
@@ -133,13 +141,13 @@ def axis_column(rows: Sequence[Row], name: str) -> TextColumn:
     """Phrase a column that tells rows apart; its values are shortened only as far as they stay apart."""
     values = [row.get(name) for row in rows]
     cells = [_exact(value) for value in values]
-    if COLUMN_BY_NAME[name].kind == "float64":
+    if SHOWN_BY_NAME[name].kind == "float64":
         short = [cell if value is None else f"{value:.4g}" for cell, value in zip(cells, values, strict=True)]
         cells = short if len(set(short)) == len(set(cells)) else cells
-    is_number = COLUMN_BY_NAME[name].kind in ("int64", "float64")
+    is_number = SHOWN_BY_NAME[name].kind in ("int64", "float64")
     # Numbers that tell rows apart stand left of the reason, which takes the place of results only.
     header = _SHORT.get(name, name.replace("_", " "))
-    keep = 8 if name in _CAPTION else 5
+    keep = 9 if name == FOLDER.name else 8 if name in _CAPTION else 5
     return TextColumn(header, _right(cells) if is_number else tuple(cells), is_number=False, keep=keep)
 
 
@@ -147,7 +155,7 @@ def value_column(
     rows: Sequence[Row], name: str, header: str | None = None, keep: int = 9, decimals: int | None = None
 ) -> TextColumn:
     """Phrase a column of values: bytes in the unit that fits the largest, thousands separated."""
-    column = COLUMN_BY_NAME[name]
+    column = SHOWN_BY_NAME[name]
     values = [row.get(name) for row in rows]
     header = header or _SHORT.get(name, name)
     if column.kind not in ("int64", "float64"):
@@ -240,6 +248,15 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     return (
         "valid tokens/s: all ranks, timed part, without padding",
         *(["mfu: model FLOP/s / the GPU's dense bf16 peak, in every AMP mode"] if distinct(rows, "mfu") else []),
+        *_why_no_mfu(rows),
         f"peak: most bytes allocated in tensors, worst rank{f' ({methods})' if methods else ''}",
         *(bytes_alone if any(map(is_bytes_only, rows)) else []),
     )
+
+
+def _why_no_mfu(rows: Sequence[Row]) -> list[str]:
+    """Say of each GPU whose speed is known why it has no mfu: its peak in bf16 is that of no unit, or not known."""
+    fast = [row for row in rows if row["outcome"] == "ok" and row.get("valid_tokens_per_s") is not None]
+    without = [row for row in fast if row.get("gpu_name") and row.get("mfu") is None]
+    reasons = {name: why_no_bf16_peak(name) for name in sorted({str(row["gpu_name"]) for row in without})}
+    return [f"mfu: none, since {name} {reason}" for name, reason in reasons.items() if reason is not None]

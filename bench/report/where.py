@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import BenchError
-from bench.record.columns import COLUMN_BY_NAME
+from bench.report.named_results import SHOWN_BY_NAME
 from bench.units import listed
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -23,6 +23,10 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
 }
 _PATTERN = re.compile(r"\s*(?P<column>\w+)\s*(?P<op>==|!=|<=|>=|<|>)\s*(?P<value>(?![=<>!]).*?)\s*", re.DOTALL)
+_JOINED = re.compile(
+    r"\s*(?:\b(?P<word>and|or)\b|(?P<sign>&&?|\|\|?|,))\s*(?=\w+\s*(?:==|!=|<=|>=|<|>|=))", re.IGNORECASE
+)
+"""What stands between two conditions in one text, as in other tools."""
 
 _MOST_VALUES = 10
 """Values of a column that are listed where nothing meets a condition."""
@@ -48,7 +52,7 @@ class Condition:
         compare = _COMPARE[self.op]
         if self.value is None:
             return [compare(value is None, True) for value in values]
-        if COLUMN_BY_NAME[self.column].kind.startswith("list<"):
+        if SHOWN_BY_NAME[self.column].kind.startswith("list<"):
             return [value is not None and compare(self.value in value, True) for value in values]
         return [value is not None and compare(value, self.value) for value in values]
 
@@ -60,11 +64,15 @@ def parse_condition(text: str, option: str = "--where") -> Condition:
         BenchError: The text has another form, the column does not exist, or the value does not fit it.
     """
     match = _PATTERN.fullmatch(text)
+    # In one pair of quotes, whatever looks like a further condition is a part of the value.
+    is_one = match is not None and _is_quoted(match["value"]) and match["value"][0] not in match["value"][1:-1]
+    if match is not None and not is_one and (joint := _JOINED.search(match["value"])):
+        raise BenchError(_several(text, text[: match.start("value")], match["value"], joint, option))
     if match is None or not match["value"]:
         raise BenchError(f"{option} {text!r}: expected COLUMN OP VALUE, OP one of {' '.join(_COMPARE)}.{_meant(text)}")
     column, op = match["column"], match["op"]
     require_columns([column], f"{option} {text!r}: ")
-    kind = COLUMN_BY_NAME[column].kind
+    kind = SHOWN_BY_NAME[column].kind
     value = _parse_value(match["value"], kind, f"{option} {text!r}")
     ordered = kind in ("int64", "float64") or column == "started_utc"
     if op not in ("==", "!=") and (value is None or not ordered):
@@ -73,11 +81,24 @@ def parse_condition(text: str, option: str = "--where") -> Condition:
     return Condition(column, op, value)
 
 
+def _several(text: str, start: str, value: str, joint: re.Match[str], option: str) -> str:
+    """Say that a text holds several conditions, and how each is given."""
+    if (joint["word"] or joint["sign"]).lower() in ("or", "|", "||"):
+        return f"{option} {text!r}: there is no `or`, as a row must match every {option}. Ask once for each."
+    rest = _JOINED.split(value)[:: _JOINED.groups + 1]
+    each = " ".join(f"{option} {shlex.quote(one.strip())}" for one in (start + rest[0], *rest[1:]))
+    return f"{option} {text!r} holds {len(rest)} conditions. Give each an option of its own; all must hold:\n  {each}"
+
+
+def _is_quoted(value: str) -> bool:
+    return len(value) >= 2 and value[0] == value[-1] and value[0] in "'\""
+
+
 def require_columns(names: Iterable[str], where: str = "") -> None:
     """Refuse names that are no column of the results, each with the nearest that is; `where` begins the message."""
     faults = []
     for name in names:
-        if name not in COLUMN_BY_NAME:
+        if name not in SHOWN_BY_NAME:
             hint = " or ".join(_nearest(name))
             hint = f"Did you mean {hint}?" if hint else "docs/columns.md lists them all."
             faults.append(f"{where}{name!r} is not a column of the results. {hint}")
@@ -109,8 +130,8 @@ def _few_values(values: Iterable[Any]) -> str:
 
 def _nearest(name: str) -> list[str]:
     """List at most three columns that begin like the name, else the one spelt most like it."""
-    longer = [column for column in COLUMN_BY_NAME if column.startswith(name)] if len(name) > 2 else []
-    return longer[:3] or difflib.get_close_matches(name, COLUMN_BY_NAME, n=1, cutoff=0.6)
+    longer = [column for column in SHOWN_BY_NAME if column.startswith(name)] if len(name) > 2 else []
+    return longer[:3] or difflib.get_close_matches(name, SHOWN_BY_NAME, n=1, cutoff=0.6)
 
 
 def _meant(text: str) -> str:
@@ -120,14 +141,14 @@ def _meant(text: str) -> str:
         return ""
     name, op, value = match.groups()
     op = {"=": "==", "is": "==", "=>": ">=", "=<": "<="}.get(op, "!=")
-    columns = [name] if name in COLUMN_BY_NAME else _nearest(name)
+    columns = [name] if name in SHOWN_BY_NAME else _nearest(name)
     return f" Did you mean {' or '.join(repr(f'{column} {op} {value}') for column in columns)}?" if columns else ""
 
 
 def _parse_value(text: str, kind: str, whole: str) -> Any:
     if text == "null":
         return None
-    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+    if _is_quoted(text):
         text = text[1:-1]
     kind = kind.removeprefix("list<").removesuffix(">")
     if kind == "string":

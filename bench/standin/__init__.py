@@ -7,8 +7,8 @@ ranks. Read `switches.py` first, then `src/standin.h`; `docs/standin.md` says wh
 
 from __future__ import annotations
 
-from bench.standin.gpus import GPUS, StandinGpu, gpu_uuid
+from bench.standin.gpus import GPUS, gpu_uuid
 from bench.standin.self_test import check
 from bench.standin.switches import Faults, environment, has_values, is_standin, load
 
-__all__ = ["GPUS", "Faults", "StandinGpu", "check", "environment", "gpu_uuid", "has_values", "is_standin", "load"]
+__all__ = ["GPUS", "Faults", "check", "environment", "gpu_uuid", "has_values", "is_standin", "load"]

@@ -24,6 +24,8 @@ class Faults:
     """No allocation that would take this process's own above so many bytes of one GPU, though more is free [bytes]."""
     blas_refused: bool = False
     """cuBLAS does not start."""
+    blas_needs_bytes: int | None = None
+    """cuBLAS does not start where fewer bytes of the GPU are free [bytes]."""
     illegal_access_at_launch: int | None = None
     """This kernel reads where it must not; every call after it fails."""
     ecc_at_launch: int | None = None

@@ -27,7 +27,8 @@ FLAG_SENTENCES: dict[str, str] = {
     "drift": "the last third of the timed part is slower or faster than the first third",
     "spiky": f"updates far slower than the median take more than {SPIKY_SHARE:.1%} of the timed part",
     "clock_mismatch": "device clock and host clock disagree on the length of the timed part",
-    "straggler": f"the slowest rank took over {STRAGGLER_RATIO:.0%} longer than the fastest",
+    "straggler": f"the slowest rank's micro-steps without an exchange take over {STRAGGLER_RATIO:.0%} longer than the "
+    "fastest's",
     "host_busy": (
         f"others used more than {OTHERS_CPU_SHARE:.0%} of the ranks' cores and ranks waited for them, or a hypervisor "
         "or a CPU limit took them away: on a CPU the speed is not the machine's"
@@ -35,11 +36,14 @@ FLAG_SENTENCES: dict[str, str] = {
     "data_bound": f"the timed part spent more than {DATA_BOUND_SHARE:.0%} of its time waiting for data",
     "amp_skips": "the gradient scaler skipped updates of the timed part, which then cost no optimizer step",
     "alloc_retries": "the allocator had to free cached blocks and retry: the peak reached the memory limit",
-    "mem_unstable": "the timed part needed more memory than the memory pass; the larger is reported",
+    "mem_unstable": "the timed part requested more memory than the memory pass; the larger is reported",
+    "above_peak": "more FLOP/s than the GPU's data sheet allows: the peak, the count of FLOPs or the clock is wrong",
+    "ddp_warmup": "the timed part began while the host still waited for DDP's own timing of the first exchanges",
     "law_not_met": "whole updates differ from t_update + A x t_micro by more than 1 %",
     "whole_window_unseen": "windows were shortened, and the time limit left no room to time a whole one beside them",
+    "not_witnessed": "the witnessed updates failed, as the log says: what they tell is null, all else stands",
 }
-"""Every flag that comes from samples and counts, and what it means."""
+"""Every flag that a rank raises, and what it means."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,10 @@ class Samples:
     """Durations of the samples, in order [s]."""
     segments: Sequence[tuple[float, float]] = ()
     """(sum of the marks' differences, host time) of each segment [s]."""
-    rank_seconds: Sequence[float] = ()
-    """Time between the marks of every rank [s]."""
+    slowest_rank_at_least_s: float | None = None
+    """What a micro-step without an exchange takes on the slowest rank, at least [s]; null where unknown."""
+    fastest_rank_at_most_s: float | None = None
+    """What it takes on the fastest rank, at most [s]; null where unknown."""
     timed_s: float = 0.0
     """Length of the timed part on the host clock [s]."""
     data_wait_s: float = 0.0
@@ -61,9 +67,9 @@ class Samples:
     alloc_retries: int | None = None
     """Null without a caching allocator."""
     memory_pass_bytes: int | None = None
-    """Peak of the memory pass [bytes]; null where unknown."""
+    """Most requested in the memory pass [bytes]; null where unknown."""
     timed_bytes: int | None = None
-    """Peak of the timed part [bytes]; null where unknown."""
+    """Most requested in the timed part [bytes]; null where unknown."""
     marked: tuple[str, ...] = field(default=())
     """Flags already known, such as not_steady."""
 
@@ -75,7 +81,7 @@ def flags_of(samples: Samples) -> list[str]:
         "drift": has_drift(samples.seconds),
         "spiky": spike_share(samples.seconds) > SPIKY_SHARE,
         "clock_mismatch": any(clocks_differ(marks, host) for marks, host in samples.segments),
-        "straggler": is_straggling(samples.rank_seconds),
+        "straggler": is_straggling(samples.slowest_rank_at_least_s, samples.fastest_rank_at_most_s),
         "data_bound": samples.data_wait_s > DATA_BOUND_SHARE * samples.timed_s,
         "amp_skips": samples.updates_skipped > 0,
         "alloc_retries": bool(samples.alloc_retries),
@@ -127,9 +133,16 @@ def clocks_differ(marks_s: float, host_s: float) -> bool:
     return abs(marks_s - host_s) > 0.002 * host_s + 0.001
 
 
-def is_straggling(rank_seconds: Sequence[float]) -> bool:
-    """Tell whether the slowest rank took over 2 % longer than the fastest for the same updates."""
-    return len(rank_seconds) > 1 and max(rank_seconds) > (1 + STRAGGLER_RATIO) * min(rank_seconds)
+def is_straggling(slowest_at_least_s: float | None, fastest_at_most_s: float | None) -> bool:
+    """Tell whether a rank takes over 2 % longer than another by intervals of both, so that noise alone is no straggler.
+
+    Args:
+        slowest_at_least_s: Lower end of the slowest rank's interval [s].
+        fastest_at_most_s: Upper end of the fastest rank's [s].
+    """
+    if slowest_at_least_s is None or fastest_at_most_s is None:
+        return False
+    return slowest_at_least_s > (1 + STRAGGLER_RATIO) * fastest_at_most_s
 
 
 def is_host_busy(

@@ -27,7 +27,7 @@ EXACT_BLOCKS = 20
 """Up to so many blocks every flip of signs is tried; beyond, a seeded draw of them."""
 LEVENE_LEVEL = 0.01
 
-Method = Literal["t", "pooled_t", "bootstrap_t"]
+Method = Literal["t", "pooled_t", "bootstrap_t", "unpaired_t"]
 Floats = NDArray[np.float64]
 
 
@@ -46,9 +46,10 @@ class Interval:
     df: float
     """Degrees of freedom of the standard error."""
     blocks: int
-    """Pairs of launches, one per round."""
+    """Pairs of launches, one per round; unpaired, the rounds of the side that has fewer."""
     method: Method
-    """t: from this pair alone; pooled_t: error from all configurations of the sweep; bootstrap_t: resampled."""
+    """t: from this pair alone; pooled_t: error from all configurations of the sweep; bootstrap_t: resampled;
+    unpaired_t: rounds of the two measured at different times (Welch)."""
     statistics: tuple[float, ...] = ()
     """Sorted t values of the bootstrap; empty for the others."""
 

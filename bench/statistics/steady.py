@@ -103,7 +103,7 @@ class SteadyState:
         rule = self._rule
         # Where the time is up before two whole windows, what there is of them must do.
         window = min(rule.window, (self.samples - rule.dropped) // 2)
-        if window < FEWEST_IN_A_WINDOW or self.device_s < rule.device_s:
+        if window < min(rule.window, FEWEST_IN_A_WINDOW) or self.device_s < rule.device_s:
             return False
         both = np.array(self._seconds[-2 * window :])
         earlier, later = np.median(both[:window]), np.median(both[window:])

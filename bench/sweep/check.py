@@ -30,7 +30,9 @@ _DERIVED_KEYS = ("device", *BATCH_KEYS)
 def check_document(document: Any) -> tuple[SweepSpec | None, list[Fault]]:
     """Check plain values as a sweep with axes. The spec is null when there are faults."""
     if document is None:
-        return None, [Fault((), "The file is empty", "Start from sweeps/quickstart.yaml", shows_value=False)]
+        return None, [
+            Fault((), "The file is empty", "`bench init quickstart` writes one to start from", shows_value=False)
+        ]
     if not isinstance(document, dict):
         problem = "The file must hold keys with values, not " + (
             "a list" if isinstance(document, list) else "one value"

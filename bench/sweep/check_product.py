@@ -75,8 +75,9 @@ def _epochs_that_never_end(spec: SweepSpec, trials: list[Trial]) -> Iterator[Fau
     measure = spec.measure
     if measure.warmup_updates is None or measure.updates is None:
         return  # a launch may go on for as long as its preset needs
-    # First update, three of the memory pass, warm-up, timed part, and what the loss at quality_updates may add.
-    updates = 4 + measure.warmup_updates + measure.updates + measure.quality_updates
+    # First update, three of the memory pass, warm-up, timed part, what the loss at quality_updates may add, and the two
+    # that are witnessed at most.
+    updates = 6 + measure.warmup_updates + measure.updates + measure.quality_updates
     largest = max(trial.config.global_batch_size or 0 for trial in trials) * updates
     key = "data.sequences_per_epoch"
     in_base = spec.base.data.sequences_per_epoch

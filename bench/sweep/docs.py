@@ -21,7 +21,8 @@ name: `axes: {{optimizer.lr: [1.0e-3, 3.0e-4]}}`. A file has either `axes` or `t
 Instead of a list, `axes: {{micro_batch_size: {{max: N}}}}`, with N from 1 to {LARGEST_SEARCHED:,}, searches for the
 largest micro-batch that fits, among those that divide the global batch where that is given.
 
-`bench schema` prints the same for editors. `bench plan` shows what a file would run.
+`bench init` writes a file to start from. `bench schema` prints the same for editors. `bench plan` shows what a file
+would run.
 """
 
 

@@ -87,7 +87,9 @@ def read_document(text: str) -> tuple[Document | None, list[LinedSentence]]:
         line = text.count("\n", 0, error.position) + 1
         return None, [(line, f"This is not YAML: character U+{_code(error.character):04X} is not allowed. Remove it.")]
     except (YAMLError, ValueError) as error:
-        return None, [(1, f"This is not YAML: {' '.join(str(error).split())}. See sweeps/quickstart.yaml.")]
+        return None, [
+            (1, f"This is not YAML: {' '.join(str(error).split())}. `bench init quickstart` writes a file that is.")
+        ]
 
 
 def _code(character: int | str) -> int:
@@ -175,4 +177,4 @@ def _syntax_in_words(error: MarkedYAMLError) -> str:
     for pattern, words, way_out in _SYNTAX_WORDS:
         if pattern in problem:
             return f"This is not YAML: {words}. {way_out}."
-    return f"This is not YAML: {error.problem or error}. Compare with sweeps/quickstart.yaml."
+    return f"This is not YAML: {error.problem or error}. Compare with what `bench init quickstart` writes."

@@ -216,7 +216,7 @@ class MeasureSpec(_Spec):
     timeout_s: Annotated[float, Field(gt=0)] = 1800.0
     """Time limit of a launch [seconds]."""
     start_timeout_s: Annotated[float, Field(gt=0)] = 120.0
-    """Time limit until the end of a launch's first update [seconds]."""
+    """Time limit until the end of a launch's first micro-step [seconds]."""
     stall_timeout_s: Annotated[float, Field(gt=0)] = 60.0
     """Time limit without progress of a started rank, or 20 times its median micro-step if longer [seconds]."""
 

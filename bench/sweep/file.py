@@ -77,5 +77,5 @@ def _advice_on_missing(path: Path) -> str:
     return (
         f"Sweep files there: {', '.join(list(files.values())[:5])}."
         if files
-        else "See sweeps/quickstart.yaml for one that works."
+        else "`bench init quickstart` writes one that works."
     )

@@ -27,6 +27,7 @@ LONGEST_WORD = 30
 """One value in a name is cut beyond this [characters]."""
 
 _PHRASES: dict[str, Callable[[str], str]] = {
+    "folder": lambda value: f"in {value}",
     "param_dtype": lambda value: f"{value} weights",
     "rows": lambda value: f"{value} rows",
     "gradient_sync": lambda value: f"sync {value}",
@@ -51,9 +52,12 @@ def name_of(row: Row, extra: Sequence[str] = ()) -> str:
 
 
 def value_words(row: Row, columns: Sequence[str]) -> list[str]:
-    """Say the value of each column so that it is understood without a heading; what says nothing is left out."""
-    words = (value_word(column, row.get(column)) for column in columns)
-    return [cut(word, LONGEST_WORD) for word in words if word]
+    """Say the value of each column so that it is understood without a heading; what says nothing is left out.
+
+    Names of results are never cut: long ones tend to differ at their ends.
+    """
+    words = [(column, value_word(column, row.get(column))) for column in columns]
+    return [word if column == "folder" else cut(word, LONGEST_WORD) for column, word in words if word]
 
 
 def value_word(column: str, value: Any) -> str:

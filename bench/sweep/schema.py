@@ -12,6 +12,9 @@ from typing import Any
 from bench.sweep.fields import LARGEST_SEARCHED, SEARCHED_AXIS, SweepSpec
 from bench.sweep.paths import field_paths
 
+SCHEMA_TITLE = "Sweep file of bench"
+"""By which the schema is known."""
+
 
 def schema_text() -> str:
     """Write the JSON schema of a sweep file as indented text that ends with a newline."""
@@ -32,7 +35,7 @@ def schema_text() -> str:
     axes[SEARCHED_AXIS] = {"anyOf": [axes[SEARCHED_AXIS], search]}
     conditions: dict[str, Any] = {name: {} for name in axes}
     definitions["SkipRule"]["properties"]["when"].update(properties=conditions, additionalProperties=False)
-    schema["title"] = "Sweep file of bench"
+    schema["title"] = SCHEMA_TITLE
     return json.dumps(schema, indent=2) + "\n"
 
 

@@ -59,7 +59,8 @@ class TimedGpu:
     def temperatures(self) -> list[int]:
         """Give those of the timed part, in order; that next to one too short to hold any [degrees Celsius]."""
         told = self.values("temperature_c")
-        beside = None if told or self.span is None else _nearest(self.track.samples, *self.span)
+        felt = [sample for sample in self.track.samples if sample.temperature_c is not None]
+        beside = None if told or self.span is None else _nearest(felt, *self.span)
         return told if beside is None or beside.temperature_c is None else [beside.temperature_c]
 
     def temperature(self, place: int) -> int | None:
@@ -108,11 +109,13 @@ class TimedGpu:
         return (samples[-1].monotonic_s - samples[0].monotonic_s) / (len(samples) - 1) if len(samples) > 1 else None
 
     def is_watched(self) -> bool:
-        """Tell whether there are samples, to the end of the timed part where there is one."""
+        """Tell whether there are samples, and none is missing for long in the timed part where there is one."""
         if self.span is None or not self.track.samples:
             return bool(self.track.samples)
         patience_s = max(CALL_LIMIT_S, 2 * (self.mean_gap_s() or 0.0))
-        return bool(self.window) and self.track.samples[-1].monotonic_s >= self.span[1] - patience_s
+        moments_s = [self.span[0], *(sample.monotonic_s for sample in self.window), self.span[1]]
+        gaps_s = [later - earlier for earlier, later in itertools.pairwise(moments_s)]
+        return bool(self.window) and max(gaps_s) <= patience_s
 
     def flags(self) -> list[str]:
         """Name every doubt about this GPU."""

@@ -11,9 +11,6 @@ from typing import Any
 
 from bench.telemetry.samples import GpuSample, GpuTrack, RankTiming
 
-AFTER_S = 0.25
-"""How long after the timed part a rank still holds what it held at the end: it only reads back what it measured [s]."""
-
 
 def foreign_processes(track: GpuTrack, own_pids: Collection[int], ranks_on_gpu: int) -> int | None:
     """Count the processes of others on a GPU, the most at one sample of the launch or before it.
@@ -38,7 +35,9 @@ def foreign_processes(track: GpuTrack, own_pids: Collection[int], ranks_on_gpu: 
 def outside_torch(ranks: Sequence[tuple[RankTiming, GpuTrack | None]], own_pids: Collection[int]) -> dict[str, Any]:
     """Give the columns of memory outside torch: contexts, NCCL's buffers, libraries; of the rank that has most.
 
-    Held against what the caching allocator holds at the end of the timed part. By process where the driver tells the
+    Held against what the caching allocator holds at the end of the timed part, and told by the samples of the time in
+    which it held no more than that: what comes before and after, such as updates under a witness, may hold more.
+    By process where the driver tells the
     rank's own bytes; else by device: its use less that before the launch, if the rank is alone there by what the driver
     lists. The most of all samples counts: the last may be of a process that is ending.
     """
@@ -60,7 +59,7 @@ def _by_process(rank: RankTiming, track: GpuTrack | None, own_pids: Collection[i
         return None
     held = [
         process.used_bytes
-        for sample in _at_the_end(rank, track)
+        for sample in _while_held(rank, track)
         for process in sample.processes or ()
         if process.pid == rank.pid and process.used_bytes is not None
     ]
@@ -72,7 +71,7 @@ def _by_device(rank: RankTiming, track: GpuTrack | None, own_pids: Collection[in
         return None
     if foreign_processes(track, own_pids, 1) != 0:
         return None  # a missing list may hide other processes: the bound that the rank found itself stands in
-    held = [sample.used_bytes for sample in _at_the_end(rank, track) if sample.used_bytes is not None]
+    held = [sample.used_bytes for sample in _while_held(rank, track) if sample.used_bytes is not None]
     return _beyond(max(held) - track.before.used_bytes, rank.reserved_bytes) if held else None
 
 
@@ -81,11 +80,11 @@ def _beyond(held_bytes: int, reserved_bytes: int) -> int | None:
     return held_bytes - reserved_bytes if held_bytes >= reserved_bytes else None
 
 
-def _at_the_end(rank: RankTiming, track: GpuTrack) -> list[GpuSample]:
-    """Give the samples of the timed part, and just after it, in order."""
-    assert rank.timed_from_s is not None, "only what was timed is asked for"
-    assert rank.timed_to_s is not None, "only what was timed is asked for"
-    return [sample for sample in track.samples if rank.timed_from_s <= sample.monotonic_s <= rank.timed_to_s + AFTER_S]
+def _while_held(rank: RankTiming, track: GpuTrack) -> list[GpuSample]:
+    """Give the samples of the time in which the allocator held no more than at the end of the timed part, in order."""
+    assert rank.held_from_s is not None, "only what was timed is asked for"
+    assert rank.held_to_s is not None, "only what was timed is asked for"
+    return [sample for sample in track.samples if rank.held_from_s <= sample.monotonic_s <= rank.held_to_s]
 
 
 def _ids_are_ours(track: GpuTrack, own_pids: Collection[int]) -> bool:

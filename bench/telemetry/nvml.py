@@ -13,10 +13,23 @@ from typing import Any
 
 from bench.telemetry.time_limit import LimitedThread, NoAnswerError
 
-INIT_LIMIT_S = 20.0
-"""With persistence mode off the first call loads the driver, which takes seconds with eight GPUs [s]."""
+FIRST_LIMIT_S = 60.0
+"""Limit of a call that may bring GPUs up or down: with persistence mode off, seconds for each of them [s]."""
 CALL_LIMIT_S = 2.0
-"""A call that takes longer has hung [s]."""
+"""Limit of any other call: one that takes longer has hung [s]."""
+HANGS_AT_MOST = 3
+"""Hangs in a row after which this process asks NVML no more, even though each call came back in the end."""
+FIRST_CALLS = frozenset(
+    {
+        "nvmlDeviceGetHandleByIndex",
+        "nvmlDeviceGetHandleByUUID",
+        "nvmlDeviceGetMigDeviceHandleByIndex",
+        "nvmlShutdown",
+    }
+)
+"""Calls that may bring GPUs up or down: nvmlInit finds none; by NVIDIA's NVML reference the calls for a handle do, and
+that by UUID may bring up every GPU on its way to the one it looks for. The last shutdown lets go of them all."""
+NO_ANSWER = "the NVIDIA driver library does not answer; the driver or a GPU hangs"
 _DEV = Path("/dev")
 
 
@@ -56,6 +69,8 @@ class NvmlGpu:
     sm_clock_mhz: int | None = None
     """Clock of the multiprocessors now [MHz]."""
     sm_clock_max_mhz: int | None = None
+    persistence_mode: bool | None = None
+    """Whether the driver keeps the GPU ready while nobody uses it; without it each start takes seconds longer."""
     mig_devices: tuple[NvmlMig, ...] = ()
 
 
@@ -71,7 +86,7 @@ class NvmlReport:
     """Newest CUDA that the driver runs, such as 12.4."""
 
 
-def read_nvml(init_limit_s: float = INIT_LIMIT_S, call_limit_s: float = CALL_LIMIT_S) -> NvmlReport:
+def read_nvml(first_limit_s: float = FIRST_LIMIT_S, call_limit_s: float = CALL_LIMIT_S) -> NvmlReport:
     """Ask NVML for the driver and the GPUs; never hangs, and raises nothing that NVML or its bindings do.
 
     Raises:
@@ -81,10 +96,12 @@ def read_nvml(init_limit_s: float = INIT_LIMIT_S, call_limit_s: float = CALL_LIM
         import pynvml
     except ImportError:
         return NvmlReport(problem="the Python package nvidia-ml-py is not installed")
-    if hung:
-        return NvmlReport(problem=hung[0])
-    reader = _Reader(NvmlSession(pynvml, "nvml", call_limit_s))
-    problem = problem_of(pynvml, lambda: reader.read(init_limit_s))
+    if (problem := hangs.problem()) is not None:
+        return NvmlReport(problem=problem)
+    reader = _Reader(NvmlSession(pynvml, "nvml", call_limit_s, first_limit_s))
+    problem = problem_of(pynvml, reader.read)
+    if problem is None:
+        hangs.forget()
     reader.session.close()
     return NvmlReport(reader.driver_version, tuple(reader.gpus), problem, reader.driver_cuda_version)
 
@@ -94,8 +111,36 @@ def device_files() -> tuple[str, ...]:
     return tuple(sorted(str(path) for path in _DEV.glob("nvidia[0-9]*")))
 
 
-hung: list[str] = []
-"""Why NVML is not asked again by this process; empty while it answers."""
+class Hangs:
+    """Remember which thread hangs in the library, so that there is never a second one.
+
+    While it hangs nobody asks: any other call would wait for the same locks of the driver. Once it came back, the
+    library was slow, not dead, and is asked again; after some hangs in a row it is left alone for good.
+    """
+
+    def __init__(self) -> None:
+        self._last: LimitedThread | None = None
+        self._in_a_row = 0
+
+    def note(self, thread: LimitedThread) -> None:
+        """Note that a thread was left behind."""
+        self._last = thread
+        self._in_a_row += 1
+
+    def forget(self) -> None:
+        """Note that the library answered all that it was asked."""
+        self._last = None
+        self._in_a_row = 0
+
+    def problem(self) -> str | None:
+        """Say why NVML is not asked now; None where it may be."""
+        if self._last is None or not (self._last.hangs or self._in_a_row >= HANGS_AT_MOST):
+            return None
+        return NO_ANSWER
+
+
+hangs = Hangs()
+"""Those of this process."""
 
 
 class NvmlSession:
@@ -105,6 +150,7 @@ class NvmlSession:
         nvml: The bindings (the module pynvml, or what stands for it in a test).
         name: Of the thread that asks.
         call_limit_s: Limit of one call [s].
+        first_limit_s: Limit of one that may bring GPUs up or down [s].
         is_over: Whether nobody waits for the rest of the answers: then nothing more is asked.
         on_refusal: Called with the reason when NVML refuses a figure.
 
@@ -117,18 +163,20 @@ class NvmlSession:
         nvml: Any,
         name: str,
         call_limit_s: float,
+        first_limit_s: float,
         is_over: Callable[[], bool] = lambda: False,
         on_refusal: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         self.nvml = nvml
         self._call_limit_s = call_limit_s
+        self._first_limit_s = first_limit_s
         self._is_over = is_over
         self._on_refusal = on_refusal
         self._thread = LimitedThread(name)
 
-    def begin(self, limit_s: float) -> None:
+    def begin(self) -> None:
         """Start NVML; raises what it does, and NoAnswerError."""
-        self._thread.ask(self.nvml.nvmlInit, limit_s)
+        self._thread.ask(self.nvml.nvmlInit, self._first_limit_s)
 
     def close(self) -> None:
         """Let the thread end."""
@@ -140,11 +188,19 @@ class NvmlSession:
         Raises:
             NoAnswerError: The library hangs.
         """
-        return self._tell(lambda: getattr(self.nvml, name)(*arguments))
+        limit_s = self._first_limit_s if name in FIRST_CALLS else self._call_limit_s
+        return self._tell(lambda: getattr(self.nvml, name)(*arguments), limit_s)
 
     def memory(self, device: Any) -> Any:
         """Ask for memory by the newer call: the older one counts the driver's own as used."""
-        return self._tell(lambda: self.nvml.nvmlDeviceGetMemoryInfo(device, self.nvml.nvmlMemory_v2))
+        return self._tell(
+            lambda: self.nvml.nvmlDeviceGetMemoryInfo(device, self.nvml.nvmlMemory_v2), self._call_limit_s
+        )
+
+    def persistence_mode(self, device: Any) -> bool | None:
+        """Ask whether the driver keeps a GPU ready while nobody uses it."""
+        mode = self.ask("nvmlDeviceGetPersistenceMode", device)
+        return None if mode is None else bool(mode)
 
     def processes(self, device: Any) -> tuple[NvmlProcess, ...] | None:
         """List the processes that compute on a device now."""
@@ -153,11 +209,11 @@ class NvmlSession:
             return None
         return tuple(NvmlProcess(process.pid, process.usedGpuMemory) for process in listed)
 
-    def _tell(self, question: Callable[[], Any]) -> Any:
+    def _tell(self, question: Callable[[], Any], limit_s: float) -> Any:
         if self._is_over():
             return None
         try:
-            return self._thread.ask(question, self._call_limit_s)
+            return self._thread.ask(question, limit_s)
         except (self.nvml.NVMLError, self.nvml.NVMLLibraryMismatchError, AttributeError, UnicodeDecodeError) as error:
             # For a function that this driver has only by an older name the bindings raise an error not of their own.
             self._on_refusal(error)
@@ -166,16 +222,18 @@ class NvmlSession:
 
 def problem_of(nvml: Any, questions: Callable[[], None]) -> str | None:
     """Ask NVML and catch whatever it raises. Give in plain words why the answer is missing or partial."""
-    if not hung:
-        try:
-            questions()
-        except NoAnswerError:
-            hung.append("the NVIDIA driver library does not answer; the driver or a GPU hangs")
-        except nvml.NVMLError as error:
-            return say_fault(error)
-        except OSError as error:  # a library of that name that is not NVIDIA's, or is damaged
-            return f"the NVIDIA driver library cannot be used: {error}"
-    return hung[0] if hung else None
+    if (problem := hangs.problem()) is not None:
+        return problem
+    try:
+        questions()
+    except NoAnswerError as error:
+        hangs.note(error.thread)
+        return NO_ANSWER
+    except nvml.NVMLError as error:
+        return say_fault(error)
+    except OSError as error:  # a library of that name that is not NVIDIA's, or is damaged
+        return f"the NVIDIA driver library cannot be used: {error}"
+    return None
 
 
 @dataclass
@@ -187,9 +245,9 @@ class _Reader:
     driver_cuda_version: str | None = None
     gpus: list[NvmlGpu] = field(default_factory=list)
 
-    def read(self, init_limit_s: float) -> None:
+    def read(self) -> None:
         ask = self.session.ask
-        self.session.begin(init_limit_s)
+        self.session.begin()
         self.driver_version = _text(ask("nvmlSystemGetDriverVersion"))
         cuda = ask("nvmlSystemGetCudaDriverVersion_v2")
         self.driver_cuda_version = None if not cuda else f"{cuda // 1000}.{cuda % 1000 // 10}"
@@ -214,6 +272,7 @@ class _Reader:
             used_bytes=used_bytes,
             sm_clock_mhz=ask("nvmlDeviceGetClockInfo", handle, sm),
             sm_clock_max_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, sm),
+            persistence_mode=self.session.persistence_mode(handle),
             mig_devices=tuple(self.read_mig(handle)),
         )
 

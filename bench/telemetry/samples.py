@@ -56,6 +56,8 @@ class GpuTrack:
     sm_clock_default_mhz: int | None = None
     """Clock that applications get unless they ask for another."""
     sm_clock_max_mhz: int | None = None
+    persistence_mode: bool | None = None
+    """Whether the driver keeps the GPU ready while nobody uses it."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ class RankTiming:
     """Last edge of the timed part [s]."""
     reserved_bytes: int | None = None
     """What the caching allocator held at the last edge [bytes]."""
+    held_from_s: float | None = None
+    """Since when it held no more than that, on the machine's monotonic clock; None as `timed_from_s` [s]."""
+    held_to_s: float | None = None
+    """Until when [s]."""
 
 
 def is_same_gpu(one: str | None, other: str | None) -> bool:

@@ -32,7 +32,7 @@ TELEMETRY_FLAG_SENTENCES: dict[str, str] = {
     "hot_start": "before the launch a GPU was still over 3 degrees hotter than in the first launch's timed part",
     "gpu_shared": "another process used a GPU during the launch; the launch runs once more",
     "ecc_error": "uncorrectable memory error on a GPU during the launch",
-    "nvml_missing": "NVML gave no data for a GPU of the launch, or not up to the end of the timed part",
+    "nvml_missing": "NVML gave no data for a GPU of the launch, or not for the whole timed part",
 }
 """Every flag that comes from telemetry, and what it means."""
 
@@ -106,6 +106,7 @@ def _columns(gpus: Sequence[TimedGpu], others: Sequence[int | None]) -> dict[str
         "sm_clock_min_mhz": _over(min, [gpu.clock(min) for gpu in gpus]),
         "sm_clock_default_mhz": _over(min, [gpu.track.sm_clock_default_mhz for gpu in gpus]),
         "sm_clock_max_mhz": _over(min, [gpu.track.sm_clock_max_mhz for gpu in gpus]),
+        "persistence_mode": _over(all, [gpu.track.persistence_mode for gpu in gpus]),
         "temperature_start_c": _over(max, [gpu.temperature(0) for gpu in gpus]),
         "temperature_end_c": _over(max, [gpu.temperature(-1) for gpu in gpus]),
         "temperature_max_c": _over(max, [max(gpu.temperatures(), default=None) for gpu in gpus]),

@@ -26,6 +26,11 @@ def process_limit() -> str:
 class NoAnswerError(Exception):
     """Report that a question was not answered in time; the thread that asks it may never come back."""
 
+    def __init__(self, thread: LimitedThread) -> None:
+        super().__init__()
+        self.thread = thread
+        """The one that still waits for the answer."""
+
 
 class LimitedThread:
     """Run questions one after another in a thread of their own, and stop waiting for one that hangs.
@@ -42,6 +47,7 @@ class LimitedThread:
         """
         self._questions: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._is_left_behind = False
         try:
             threading.Thread(target=self._serve, name=name, daemon=True).start()
         except RuntimeError as error:
@@ -51,20 +57,31 @@ class LimitedThread:
         """Give the answer to a question, or raise what it raised.
 
         Raises:
-            NoAnswerError: It took longer than `limit_s` [s]; ask this thread nothing more.
+            NoAnswerError: It took longer than `limit_s` [s], or an earlier one that did is still under way.
         """
+        if self.hangs:
+            raise NoAnswerError(self)
+        if self._is_left_behind:
+            self._answers.get()  # that of the earlier question: nobody waits for it any more
+            self._is_left_behind = False
         self._questions.put(question)
         try:
             answer, error = self._answers.get(timeout=limit_s)
         except Empty:
-            raise NoAnswerError from None
+            self._is_left_behind = True
+            raise NoAnswerError(self) from None
         if error is not None:
             raise error
         value: ValueT = answer
         return value
 
+    @property
+    def hangs(self) -> bool:
+        """Tell whether a question that nobody waits for any more is still under way."""
+        return self._is_left_behind and self._answers.empty()
+
     def close(self) -> None:
-        """Let the thread end."""
+        """Let the thread end, once it comes back."""
         self._questions.put(None)
 
     def _serve(self) -> None:

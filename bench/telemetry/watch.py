@@ -1,7 +1,8 @@
 """Watch GPUs through NVML while a launch runs, from the driver's process: nothing runs in the ranks. No torch.
 
-A thread of its own polls about ten times a second. Each call has the time limit of `bench.telemetry.nvml`; when one
-hangs, the polling ends, the samples so far are kept, and nobody waits longer than that limit.
+A thread of its own polls about ten times a second. Each call has the time limit of `bench.telemetry.nvml`; while one
+hangs nothing more is asked, the samples so far are kept, and nobody waits longer than that limit. When the polling
+ends, a last sample closes what is counted: the timed part may have ended after the one before it.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.errors import EnvironmentFault
-from bench.telemetry.nvml import CALL_LIMIT_S, INIT_LIMIT_S, NvmlSession, hung, problem_of, say_fault
+from bench.telemetry.nvml import CALL_LIMIT_S, FIRST_LIMIT_S, NvmlSession, hangs, problem_of, say_fault
 from bench.telemetry.samples import GpuSample, GpuTrack
 from bench.telemetry.time_limit import process_limit
 
@@ -46,7 +47,7 @@ class GpuWatch:
         clock: The machine's monotonic clock [s].
         period_s: Time between samples in the background [s].
         call_limit_s: Limit of one call [s].
-        init_limit_s: Limit of the first call [s].
+        first_limit_s: Limit of a call that may bring GPUs up [s].
     """
 
     def __init__(
@@ -55,19 +56,20 @@ class GpuWatch:
         clock: Callable[[], float] = time.monotonic,
         period_s: float = PERIOD_S,
         call_limit_s: float = CALL_LIMIT_S,
-        init_limit_s: float = INIT_LIMIT_S,
+        first_limit_s: float = FIRST_LIMIT_S,
     ) -> None:
         self._nvml = nvml
         self._clock = clock
         self._period_s = period_s
         self._call_limit_s = call_limit_s
-        self._init_limit_s = init_limit_s
+        self._first_limit_s = first_limit_s
         self._session: NvmlSession | None = None
         self._poller: threading.Thread | None = None
         self._stop = threading.Event()
+        self._closing_until_s = float("inf")
         self._watched: list[_Watched] = []
         self.driver_version: str | None = None
-        self.problem: str | None = hung[0] if hung else None
+        self.problem: str | None = hangs.problem()
         """Why NVML, or a GPU, could not be asked, in plain words; None while all is well."""
 
     def choose(self, uuids: Sequence[str]) -> None:
@@ -96,6 +98,7 @@ class GpuWatch:
                 sample = self._sample(gpu, is_full)
                 if not (sample.is_empty or self._stop.is_set()):
                     gpu.samples.append(sample)
+                    hangs.forget()
 
         self._guarded(take)
 
@@ -110,12 +113,15 @@ class GpuWatch:
             self._poller = poller
 
     def stop(self) -> list[GpuTrack]:
-        """End the polling and give the samples; waits for one call at most."""
+        """End the polling, close what is counted, and give the samples; waits for a call or two at most."""
         self._stop.set()
         if self._poller is not None:
             self._poller.join()  # after the call under way, which has its limit
             self._poller = None
         self._stop.clear()
+        self._closing_until_s = self._clock() + self._call_limit_s
+        self._guarded(self._close_counters)
+        self._closing_until_s = float("inf")
         return self.tracks()
 
     def close(self) -> None:
@@ -126,23 +132,23 @@ class GpuWatch:
 
     def tracks(self) -> list[GpuTrack]:
         """Give the samples so far."""
-        return [
-            GpuTrack(
-                gpu.uuid,
-                tuple(gpu.samples),
-                None,
-                gpu.track.power_limit_mw,
-                gpu.track.sm_clock_default_mhz,
-                gpu.track.sm_clock_max_mhz,
-            )
-            for gpu in self._watched
-        ]
+        return [replace(gpu.track, samples=tuple(gpu.samples)) for gpu in self._watched]
+
+    def _close_counters(self) -> None:
+        """Read each GPU's counters once more.
+
+        All that was timed lies before this sample, and less than a second before it unless the driver is slow; without
+        it the end of a timed part that a rank ends with would have a sample on one side only, and no energy.
+        """
+        for gpu in self._watched:
+            if gpu.samples and not (sample := self._sample_of_counters(gpu, is_full=True)).is_empty:
+                gpu.samples.append(sample)
 
     def _poll(self) -> None:
         number = 0
         due_s = self._clock()
-        while not self._stop.is_set() and not hung:
-            self.poll_once(is_full=number % SELDOM == 0)
+        while not self._stop.is_set():
+            self.poll_once(is_full=number % SELDOM == 0)  # asks nothing while the library hangs
             number += 1
             # A library slower than the period is asked again at once, and not more often to catch up.
             due_s = max(due_s + self._period_s, self._clock())
@@ -159,14 +165,18 @@ class GpuWatch:
         """Start NVML, once; after a failure the next launch tries again."""
         if self._session is not None:
             return
-        session = NvmlSession(self._nvml, "nvml-watch", self._call_limit_s, self._stop.is_set, self._note_refusal)
+        limits = self._call_limit_s, self._first_limit_s
+        session = NvmlSession(self._nvml, "nvml-watch", *limits, self._is_over, self._note_refusal)
         try:
-            session.begin(self._init_limit_s)
+            session.begin()
         except BaseException:
             session.close()
             raise
         self._session = session
         self.driver_version = self._ask("nvmlSystemGetDriverVersion")
+
+    def _is_over(self) -> bool:
+        return self._stop.is_set() or self._clock() > self._closing_until_s
 
     def _open(self, uuids: Sequence[str]) -> None:
         self.problem = None
@@ -201,6 +211,7 @@ class GpuWatch:
             power_limit_mw=self._ask("nvmlDeviceGetEnforcedPowerLimit", board) if is_whole else None,
             sm_clock_default_mhz=self._ask("nvmlDeviceGetDefaultApplicationsClock", board, nvml.NVML_CLOCK_SM),
             sm_clock_max_mhz=self._ask("nvmlDeviceGetMaxClockInfo", board, nvml.NVML_CLOCK_SM),
+            persistence_mode=None if self._session is None else self._session.persistence_mode(board),
         )
         # A GPU that is cut up, asked in place of the slice: what it tells of memory and energy is not the rank's.
         is_slice = board is not device
@@ -208,23 +219,29 @@ class GpuWatch:
 
     def _sample(self, gpu: _Watched, is_full: bool) -> GpuSample:
         nvml, board = self._nvml, gpu.board
-        begin_s = self._clock()
-        energy = self._ask("nvmlDeviceGetTotalEnergyConsumption", board) if gpu.is_whole else None
-        # The counter is what is interpolated in time, so the sample stands where it was read.
-        monotonic_s = (begin_s + self._clock()) / 2
         session = self._session if is_full and gpu.device is not None else None
-        return GpuSample(
-            monotonic_s=monotonic_s,
-            energy_mj=energy,
+        return replace(
+            self._sample_of_counters(gpu, is_full),
             power_mw=self._ask("nvmlDeviceGetPowerUsage", board) if gpu.is_whole else None,
             sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", board, nvml.NVML_CLOCK_SM),
             temperature_c=self._temperature(board),
             reasons=self._reasons(board),
+            used_bytes=int(memory.used) if session and (memory := session.memory(gpu.device)) else None,
+            processes=session.processes(gpu.device) if session else None,
+        )
+
+    def _sample_of_counters(self, gpu: _Watched, is_full: bool) -> GpuSample:
+        """Take only what counts up, and so tells of the time before the sample too."""
+        nvml, board = self._nvml, gpu.board
+        begin_s = self._clock()
+        energy = self._ask("nvmlDeviceGetTotalEnergyConsumption", board) if gpu.is_whole else None
+        return GpuSample(
+            # Energy is what is interpolated in time, so the sample stands where it was read.
+            monotonic_s=(begin_s + self._clock()) / 2,
+            energy_mj=energy,
             power_violation_ns=self._violation(board, nvml.NVML_PERF_POLICY_POWER),
             thermal_violation_ns=self._violation(board, nvml.NVML_PERF_POLICY_THERMAL),
             ecc_uncorrected=self._ecc_errors(board) if is_full else None,
-            used_bytes=int(memory.used) if session and (memory := session.memory(gpu.device)) else None,
-            processes=session.processes(gpu.device) if session else None,
         )
 
     def _temperature(self, board: Any) -> Any:

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from bench.sweep.presets import ModelShape
+from bench.workload.attention import causal_attention
 from bench.workload.blocks import run_blocks
 
 
@@ -62,12 +63,11 @@ class LlamaBlock(nn.Module):
 
 
 class LlamaAttention(nn.Module):
-    """Causal self-attention where H/K query heads share one key and value head, through torch's fused kernel."""
+    """Causal self-attention where H/K query heads share one key and value head, through a fused kernel."""
 
     def __init__(self, shape: ModelShape, rotary: Rotary) -> None:
         super().__init__()
         self.head_width = shape.width // shape.num_heads
-        self.is_grouped = shape.num_kv_heads != shape.num_heads
         self.query = nn.Linear(shape.width, shape.num_heads * self.head_width, bias=False)
         self.key = nn.Linear(shape.width, shape.num_kv_heads * self.head_width, bias=False)
         self.value = nn.Linear(shape.width, shape.num_kv_heads * self.head_width, bias=False)
@@ -80,9 +80,7 @@ class LlamaAttention(nn.Module):
             part(x).unflatten(-1, (-1, self.head_width)).transpose(1, 2)  # (B, H or K, T, E)
             for part in (self.query, self.key, self.value)
         )
-        mixed = functional.scaled_dot_product_attention(
-            self.rotary(query), self.rotary(key), value, is_causal=True, enable_gqa=self.is_grouped
-        )
+        mixed = causal_attention(self.rotary(query), self.rotary(key), value)
         projected: torch.Tensor = self.project_out(mixed.transpose(1, 2).flatten(2))
         return projected
 

@@ -32,7 +32,7 @@ class MicroBatch:
     targets: torch.Tensor
     """(B, T) int64 ids of the next tokens; -100 is ignored."""
     sequences: int
-    """Sequences in it, 0 when it only keeps a rank company [this rank]."""
+    """Sequences in it [this rank]."""
     valid_targets: int
     """Targets that are not ignored: what its summed loss is a sum over [this rank]."""
     token_slots: int
@@ -61,63 +61,90 @@ class MicroBatch:
         )
 
 
-def cut_window(
-    sequences: Sequence[NDArray[np.int64]],
-    micro_batch_size: int,
-    world_size: int,
-    rank: int,
-    rows: Rows,
-    seq_len: int,
-    has_prompts: bool = False,
-) -> list[MicroBatch]:
-    """Cut the sequences of one window into the micro-batches of one rank.
+def own_chunks(num_sequences: int, micro_batch_size: int, world_size: int, rank: int) -> list[range]:
+    """Say which sequences of a window are one rank's, a range for each of its micro-batches.
 
-    `ragged` pads a micro-batch to its own longest row, `padded` and `packed` to `seq_len`. The window's last chunk may
-    hold fewer than B sequences. Every rank gets ceil(chunks / R) micro-batches; one that has no chunk left for the
-    last micro-step gets a single ignored slot, so that it takes part in the gradient synchronisation with a zero
-    contribution.
+    The window's last chunk may hold fewer than B sequences, and a rank may have one chunk less than another.
 
     Args:
-        sequences: The window over all ranks, each (2 .. seq_len + 1,) int64 [tokens].
+        num_sequences: Sequences of the window over all ranks.
         micro_batch_size: B [sequences].
         world_size: R [ranks].
         rank: This rank, 0 .. R-1.
+    """
+    starts = range(rank * micro_batch_size, num_sequences, world_size * micro_batch_size)
+    return [range(start, min(start + micro_batch_size, num_sequences)) for start in starts]
+
+
+def lay_out(
+    chunks: Sequence[Sequence[NDArray[np.int64]]],
+    rows: Rows,
+    seq_len: int,
+    has_prompts: bool = False,
+    is_pinned: bool = False,
+) -> list[MicroBatch]:
+    """Lay chunks of sequences into micro-batches.
+
+    `ragged` pads a micro-batch to its own longest row, `padded` and `packed` to `seq_len`.
+
+    Args:
+        chunks: For each micro-batch its sequences, each (2 .. seq_len + 1,) int64 [tokens].
         rows: How rows are filled up.
         seq_len: Most inputs of a row [tokens].
         has_prompts: Whether sequences hold complements of ids, which are no targets.
+        is_pinned: Whether they lie in page-locked memory, from where a copy to a GPU need not wait: one block for all,
+            since the allocator asks the GPU about each.
     """
-    chunks = [sequences[i : i + micro_batch_size] for i in range(0, len(sequences), micro_batch_size)]
-    micro_steps = -(-len(chunks) // world_size)
-    mine = [_fill(chunk, rows, seq_len, has_prompts) for chunk in chunks[rank::world_size]]
-    mine += [_nothing() for _ in range(micro_steps - len(mine))]
-    return mine
-
-
-def _fill(chunk: Sequence[NDArray[np.int64]], rows: Rows, seq_len: int, has_prompts: bool) -> MicroBatch:
-    """Lay one chunk of sequences into padded rows."""
-    lengths = [len(sequence) - 1 for sequence in chunk]
-    longest = max(lengths)
+    lengths = [[len(sequence) - 1 for sequence in chunk] for chunk in chunks]
+    longest = max(map(max, lengths), default=0)
     assert longest <= seq_len, f"a sequence of {longest + 1} tokens does not fit rows of {seq_len} inputs"
-    width = longest if rows == "ragged" else seq_len
-    if min(lengths) == width and not has_prompts:  # the two may share memory, where prompts could not be uncovered
-        both = np.stack(chunk)
-        inputs, targets = np.ascontiguousarray(both[:, :-1]), np.ascontiguousarray(both[:, 1:])
-    else:
-        inputs = np.full((len(chunk), width), _PADDING_INPUT, dtype=np.int64)
-        targets = np.full((len(chunk), width), IGNORED_TARGET, dtype=np.int64)
-        for row, (sequence, length) in enumerate(zip(chunk, lengths, strict=True)):
-            inputs[row, :length] = sequence[:-1]
-            targets[row, :length] = sequence[1:]
+    shapes = [(len(chunk), max(chunk) if rows == "ragged" else seq_len) for chunk in lengths]
+    tensors = _empty_in_one_pinned_block(shapes) if is_pinned else _empty(shapes)
+    return [_fill(*each, has_prompts) for each in zip(chunks, lengths, *tensors, strict=True)]
+
+
+Tensors = tuple[Sequence[torch.Tensor], Sequence[torch.Tensor]]
+
+
+def _empty(shapes: Sequence[tuple[int, int]]) -> Tensors:
+    """Make inputs and targets, each by itself: small arrays come again from where the last ones were."""
+    inputs, targets = ([torch.from_numpy(np.empty(shape, np.int64)) for shape in shapes] for _ in range(2))
+    return inputs, targets
+
+
+def _empty_in_one_pinned_block(shapes: Sequence[tuple[int, int]]) -> Tensors:
+    """Make inputs and targets as views of one page-locked block."""
+    slots = [height * width for height, width in shapes]
+    parts = torch.split(torch.empty(2 * sum(slots), dtype=torch.int64, pin_memory=True), [*slots, *slots])
+    views = [part.view(shape) for part, shape in zip(parts, [*shapes, *shapes], strict=True)]
+    return views[: len(shapes)], views[len(shapes) :]
+
+
+def _fill(
+    chunk: Sequence[NDArray[np.int64]],
+    lengths: Sequence[int],
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    has_prompts: bool,
+) -> MicroBatch:
+    """Lay one chunk of sequences into the rows of two tensors, each (B, T) int64."""
+    into, ahead = inputs.numpy(), targets.numpy()
+    if min(lengths) < inputs.shape[1]:
+        into.fill(_PADDING_INPUT)
+        ahead.fill(IGNORED_TARGET)
+    for row, (sequence, length) in enumerate(zip(chunk, lengths, strict=True)):
+        into[row, :length] = sequence[:-1]
+        ahead[row, :length] = sequence[1:]
     tokens = sum(lengths)
-    valid_targets = _uncover_prompts(inputs, targets) if has_prompts else tokens
+    valid_targets = _uncover_prompts(into, ahead) if has_prompts else tokens
     return MicroBatch(
-        inputs=torch.from_numpy(inputs),
-        targets=torch.from_numpy(targets),
+        inputs=inputs,
+        targets=targets,
         sequences=len(chunk),
         valid_targets=valid_targets,
-        token_slots=inputs.size,
+        token_slots=inputs.numel(),
         unit_sum=float(valid_targets),
-        padding_slots=inputs.size - tokens,
+        padding_slots=inputs.numel() - tokens,
     )
 
 
@@ -127,16 +154,3 @@ def _uncover_prompts(inputs: NDArray[np.int64], targets: NDArray[np.int64]) -> i
     is_ignored = targets < 0
     targets[is_ignored] = IGNORED_TARGET
     return targets.size - int(np.count_nonzero(is_ignored))
-
-
-def _nothing() -> MicroBatch:
-    """Make the micro-batch of a rank that has no chunk left: one slot, ignored."""
-    return MicroBatch(
-        inputs=torch.full((1, 1), _PADDING_INPUT, dtype=torch.int64),
-        targets=torch.full((1, 1), IGNORED_TARGET, dtype=torch.int64),
-        sequences=0,
-        valid_targets=0,
-        token_slots=1,
-        unit_sum=0.0,
-        padding_slots=1,
-    )

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from bench.launch.trial_file import TrialFile
+from bench.rank.memory_columns import requested_bytes
 from bench.rank.protocol import run_protocol
 from bench.rank.ranks import Ranks
 from bench.rank.workbench import Workbench, build_workbench, open_device
@@ -32,8 +33,8 @@ def look(folder: Path) -> dict[str, Any]:
     observed = run_protocol(bench)
     syncs, error = _count_synchronisations(bench)
     return {
-        "memory_peak_bytes": max(part.peaks.allocated_bytes or 0 for part in observed.part("memory")),
-        "timed_peak_bytes": max(part.peaks.allocated_bytes or 0 for part in observed.part("timed")),
+        "memory_peak_bytes": requested_bytes(observed, "memory"),
+        "timed_peak_bytes": requested_bytes(observed, "timed"),
         "syncs": syncs,
         "syncs_per_update": syncs[0] if len(set(syncs)) == 1 else None,
         "error": error,

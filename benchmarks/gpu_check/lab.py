@@ -34,11 +34,11 @@ class Results:
         """Give the rows of launches."""
         return self.rows[self.rows["outcome"] != "skipped"]
 
-    def updates_of(self, row: Any, phase: str) -> pd.DataFrame:
-        """Give the updates of one launch in one phase."""
+    def updates_of(self, row: Any, phase: str | None = None) -> pd.DataFrame:
+        """Give the updates of one launch, of one phase or of all."""
         table = self.updates
-        same = (table["trial_id"] == row.trial_id) & (table["round"] == row.round) & (table["phase"] == phase)
-        return table[same]
+        same = (table["trial_id"] == row.trial_id) & (table["round"] == row.round)
+        return table[same if phase is None else same & (table["phase"] == phase)]
 
 
 @dataclass

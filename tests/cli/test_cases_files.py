@@ -80,7 +80,11 @@ def test_an_older_file_with_fewer_columns_is_read(folder, command):
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_a_file_named_twice_counts_once(folder):
-    """The folder and its own file hold the same launches: three rounds, not six."""
-    document = json.loads(run("recommend", folder, folder / "results.parquet", "--format", "json").stdout)
+def test_a_copied_file_counts_once_in_a_pool_and_is_refused_beside_its_original(folder, tmp_path):
+    """Both hold the same launches: three rounds, not six."""
+    copy = tmp_path / "copy.parquet"
+    copy.write_bytes((folder / "results.parquet").read_bytes())
+    document = json.loads(run("recommend", folder, copy, "--pool", "--format", "json").stdout)
     assert document["choice"]["rounds"] == 3
+    result = run("recommend", folder, copy)
+    assert (result.exit_code, "count each launch once with --pool" in result.stderr) == (2, True)

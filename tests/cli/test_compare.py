@@ -114,6 +114,101 @@ def test_a_failed_proof_on_either_side_decides_nothing(tmp_path, side):
     assert "the accumulation proof of" in result.stderr
 
 
+@pytest.fixture
+def pair(tmp_path):
+    """Two results of one sweep: one configuration became slower, one is gone, one fails now."""
+    quiet = {"sd": 0.001, "drift": 0.001}
+    before = [config(1000), config(1100, micro_batch_size=16), config(900, micro_batch_size=4)]
+    after = [config(950), config(1100, micro_batch_size=16, outcome="failed", reason="RuntimeError: no")]
+    after[1]["speed"] = None
+    later = [row | {"started_utc": "2026-11-29T14:00:00Z"} for row in launches(after, seed=7, **quiet)]
+    return [
+        store(tmp_path / name, rows, lambda row: losses([5.5, 5.4]))
+        for name, rows in (("before", launches(before, **quiet)), ("after", later))
+    ]
+
+
+def test_two_results_are_before_and_after(pair):
+    """Each configuration against itself; what changed is above the table, and what has no ratio in it."""
+    result = run(*pair)
+    assert (result.exit_code, result.stderr) == (0, "")
+    title, facts, *lines = result.stdout.splitlines()
+    assert title == "after against before: 1 slower, 1 without a ratio, 1 only in before"
+    assert facts.startswith("after was measured 2.00 h later than before. Changed between them: nothing")
+    rows = {line.split("  ")[0]: line for line in lines}
+    assert "slower" in rows["fp32 8 x 8"]
+    assert "in after: failed: RuntimeError: no" in rows["fp32 16 x 4"]
+    assert "only in before: 900 valid tokens/s" in rows["fp32 4 x 16"]
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "code", "said"),
+    [
+        (["missing"], 1, ["missing: fp32 16 x 4", "missing: fp32 4 x 16 is only in before"]),
+        (["slower"], 1, ["slower: fp32 8 x 8", "slower: fp32 16 x 4"]),
+        (["slower", "missing"], 1, ["slower: fp32 8 x 8", "missing: fp32 4 x 16 is only in before"]),
+        (["unclear"], 0, []),
+    ],
+)
+def test_gates_between_two_results(pair, fail_on, code, said):
+    """What is not there any more fails a gate of its own."""
+    result = run(*pair, *(word for name in fail_on for word in ("--fail-on", name)))
+    assert result.exit_code == code
+    for words in said:
+        assert f"--fail-on {words}\n" in result.stderr
+
+
+def test_missing_fails_within_one_result_too(tmp_path):
+    """A candidate without a speed is no agreement; one that has one is."""
+    rows = launches([config(1000), config(None, micro_batch_size=64), config(1100, micro_batch_size=4)])
+    folder = store(tmp_path / "r", rows)
+    result = run(folder, "--fail-on", "missing")
+    assert (result.exit_code, result.stderr) == (1, "--fail-on missing: fp32 64 x 1\n")
+    assert run(folder, "--fail-on", "missing", "--where", "micro_batch_size < 64").exit_code == 0
+
+
+def test_pooled_they_are_one_set_of_rounds(pair):
+    """As it was before two results were two sides."""
+    result = run(*pair, "--pool", "--format", "json", "--force")
+    assert result.exit_code == 0
+    base, *_ = json.loads(result.stdout)["rows"]
+    assert (base["role"], base["folder"], base["rounds"]) == ("baseline", "before + after", 6)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["{before}", "{after}", "{third}"], "3 RESULTS: one holds a baseline and its candidates, two are before and"),
+        (["{before}", "{after}", "--baseline", "micro_batch_size == 8"], "make one set with --pool"),
+        (["{before}", "{after}", "--where", "micro_batch_size == 4"], "no row of after matches the conditions"),
+        (["{before}", "--run", "--pool"], "--pool does not go with --run"),
+        (["{before}", "--pool", "--reference"], "--pool does not go with --reference"),
+        (["{before}", "--fail-on", "missing", "--reference"], "--fail-on missing does not go with --reference"),
+    ],
+)
+def test_questions_without_a_meaning_exit_2_with_the_way_out(pair, tmp_path, words, said):
+    """And leave stdout empty."""
+    third = store(tmp_path / "third", launches([config(1000)], seed=3))
+    places = {"before": pair[0], "after": pair[1], "third": third}
+    result = run(*(word.format(**places) for word in words))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["compare", "show", "plot", "report", "recommend"])
+@pytest.mark.parametrize("pool", [[], ["--pool"]])
+@pytest.mark.parametrize("spelt", ["{0}", "{0}/", "{0}/results.parquet", "{1}"])
+def test_a_result_beside_itself_is_refused_by_every_command(folder, tmp_path, command, pool, spelt):
+    """Its rounds would count twice, however it is spelt."""
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    out = ["--out", str(tmp_path / "out")] if command in ("plot", "report") else []
+    result = CliRunner().invoke(main, [command, str(folder), spelt.format(folder, link), *pool, *out])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "its launches would count twice" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("command", ["plot", "report"])
 def test_versions_of_the_method_share_no_picture(tmp_path, command):
     """One frontier through both would recommend whatever the newer version measures better."""

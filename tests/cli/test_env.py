@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,16 @@ def test_gpus_are_joined_by_uuid_since_orders_differ(machine: Any) -> None:
     assert "torch calls it cuda:1" in text
     assert "in use by process 4242 (2.00 GiB)" in text
     assert "1155 of 1410 MHz" in text
+
+
+def test_persistence_mode_is_said_where_it_is_off(machine: Any) -> None:
+    """It makes each start slow, and needs one command of an administrator; what is on, or not known, is no news."""
+    gpus = tuple(replace(gpu, persistence_mode=mode) for gpu, mode in zip(GPUS.gpus, (False, True), strict=True))
+    machine(replace(GPUS, gpus=gpus), CUDA_TORCH)
+    words = re.sub(r"\s+", " ", run().stdout)
+    assert words.count("persistence mode off, so that each start takes seconds longer") == 1
+    report = json.loads(run("--format", "json").stdout)
+    assert [gpu["persistence_mode"] for gpu in report["gpus"]] == [False, True]
 
 
 def test_gpu_that_torch_cannot_use_is_exit_5_with_the_cure_below_the_facts(machine: Any) -> None:

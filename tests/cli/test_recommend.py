@@ -109,3 +109,21 @@ def test_help_is_complete():
     assert "Example:\n    bench recommend results/a100-gpt2-124m" in text
     assert "[default: 1e9]" in text
     assert "[hours, GPU-hours" in " ".join(text.split())
+
+
+def test_results_side_by_side_are_candidates_of_their_own(tmp_path):
+    """Named by their result, never pooled unasked; what is not side by side is no tie."""
+    two = [config(1000, **PROVEN), config(1300, micro_batch_size=16, **PROVEN)]
+    before = store(tmp_path / "before", launches(two, drift=0.001))
+    later = [row | {"started_utc": "2026-12-01T00:00:00Z"} for row in launches(two, drift=0.001, seed=4)]
+    after = store(tmp_path / "after", later)
+    text = run(before, after).stdout
+    first, other = ("before", "after") if "1 rank, in before" in text else ("after", "before")
+    assert text.startswith(f"Run fp32, micro-batch 16 x 4 accumulation steps, 1 rank, in {first}\n")
+    assert f"fp32 16 x 4, in {other}" in text.split("Not settled after 3 rounds")[1]
+    assert "2 of the others are in another result" in " ".join(text.split())
+    assert "not measured in the same rounds" not in " ".join(text.split())
+    document = json.loads(run(before, after, "--format", "json").stdout)
+    assert (document["choice"]["config"]["folder"], document["choice"]["rounds"]) == (first, 3)
+    pooled = json.loads(run(before, after, "--pool", "--format", "json").stdout)
+    assert (pooled["choice"]["config"]["folder"], pooled["choice"]["rounds"]) == ("before + after", 6)

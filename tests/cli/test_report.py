@@ -34,11 +34,17 @@ def test_the_page_goes_beside_the_results(tmp_path):
     assert (tmp_path / "other.html").read_bytes() == (folder / "report.html").read_bytes()
 
 
-def test_a_file_named_twice_counts_once(tmp_path):
-    """The folder and its own file hold the same launches: three rounds, not six."""
-    folder = store(tmp_path / "r", ROWS)
-    assert run(folder, folder / "results.parquet", "--out", tmp_path / "twice.html").exit_code == 0
-    assert ", 3 rounds<" in (tmp_path / "twice.html").read_text()
+def test_results_side_by_side_have_names_of_their_own(tmp_path):
+    """Two configurations of three rounds each; pooled, one of six."""
+    later = [row | {"started_utc": "2026-12-01T00:00:00Z"} for row in launches([config(1000), config(1300)], seed=1)]
+    both = store(tmp_path / "r", ROWS), store(tmp_path / "later", later)
+    assert run(*both, "--out", tmp_path / "both.html").exit_code == 0
+    page = (tmp_path / "both.html").read_text()
+    assert "on 1 rank, in later</h1>" in page
+    for words in (", in r", ", 3 rounds<"):
+        assert words in page
+    assert run(*both, "--pool", "--out", tmp_path / "pool.html").exit_code == 0
+    assert ", in later" not in (tmp_path / "pool.html").read_text()
 
 
 def test_several_results_need_a_place_and_no_rows_are_an_error(tmp_path):

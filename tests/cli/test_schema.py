@@ -17,4 +17,4 @@ def test_schema_prints_the_schema_and_nothing_else() -> None:
 def test_help_has_an_example() -> None:
     """Help is written to be pasted."""
     text = CliRunner().invoke(main, ["schema", "--help"]).stdout
-    assert "  bench schema > sweeps/schema.json\n" in text
+    assert "  bench schema > schema.json\n" in text

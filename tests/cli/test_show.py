@@ -97,3 +97,15 @@ def test_help_is_complete(tmp_path):
     assert "Example:\n    bench show results/quickstart --where" in text
     assert "[default: table]" in " ".join(text.split())
     assert "bytes, seconds, tokens" in " ".join(text.split())
+
+
+def test_rows_of_several_results_name_theirs(folder, tmp_path):
+    """In a column for people, in a field for programs; --where selects by it."""
+    write_results(tmp_path / "later", [{**row, "started_utc": "2026-11-30T12:00:00Z"} for row in quickstart_rows()])
+    lines = run(folder, tmp_path / "later", COLUMNS="120").stdout.splitlines()
+    count = len(quickstart_rows())
+    assert [sum(line.startswith(name) for line in lines) for name in ("quick  ", "later  ")] == [count, count]
+    words = ["--format", "json", "--columns", "folder", "--where", "folder == later"]
+    document = json.loads(run(folder, tmp_path / "later", *words).stdout)
+    assert document["rows"] == [{"folder": "later"}] * count
+    assert json.loads(run(folder, "--format", "json").stdout)["rows"][0]["folder"] == "quick"

@@ -50,7 +50,9 @@ def test_rows_hold_bytes_and_counts_alone(bench: Command, folder: Path) -> None:
     assert list(rows.outcome) == ["ok", "ok"]
     assert set(rows.memory_method) == {"standin"}
     assert rows[sorted(SPEED_AND_SENSORS | VALUES)].isna().all(axis=None)
-    assert rows[["peak_allocated_bytes", "peak_reserved_bytes", "outside_torch_bytes", "valid_tokens"]].min().min() > 0
+    # Not outside_torch_bytes: a timed part this short need not hold a sample.
+    known = ["peak_requested_bytes", "peak_reserved_bytes", "outside_torch_at_most_bytes", "valid_tokens"]
+    assert rows[known].min().min() > 0
     assert rows.gradient_sync_buckets.dropna().min() >= 1
     assert not any(map(len, rows["flags"]))
     updates = pd.read_parquet(folder / "results/updates.parquet")

@@ -115,16 +115,20 @@ def test_a_gpu_that_hangs_never_returns_from_a_wait(tmp_path: Path) -> None:
     assert f"malloc {64 * MIB}" in trace.read_text()
 
 
-def _persistence() -> int:
+def _persistence() -> list[bool | None]:
     import pynvml
 
-    pynvml.nvmlInit()
-    return int(pynvml.nvmlDeviceGetPersistenceMode(pynvml.nvmlDeviceGetHandleByIndex(0)))
+    from bench.telemetry.nvml import read_nvml
+    from bench.telemetry.watch import GpuWatch
+
+    watch = GpuWatch(pynvml)
+    watch.choose([])
+    return [read_nvml().gpus[0].persistence_mode, watch.tracks()[0].persistence_mode]
 
 
 @pytest.mark.parametrize("off", [False, True])
 def test_persistence_mode(off: bool) -> None:
-    assert run(_persistence, faults=Faults(persistence_off=off)) == int(not off)
+    assert run(_persistence, faults=Faults(persistence_off=off)) == [not off] * 2
 
 
 def test_a_plain_program_runs_with_the_stand_in_preloaded() -> None:

@@ -97,3 +97,12 @@ def test_the_processor_has_its_own() -> None:
     (told,) = run(_ceilings, "cpu")
     assert told["key"]["device"] == "cpu"
     assert told["host_to_device"] is None
+
+
+def test_calibration_on_a_gpu_that_fails_ends_with_what_it_says() -> None:
+    """The command shows the last line; torch's own last one is advice for debugging."""
+    command = [sys.executable, "-m", "bench.rank.ceilings_probe", "cuda"]
+    told = environment(faults=Faults(illegal_access_at_launch=5))
+    done = subprocess.run(command, env=os.environ | told, capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert (done.returncode, last) == (1, "AcceleratorError: CUDA error: an illegal memory access was encountered")

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
+from bench.errors import BenchError
 from bench.launch.trial_file import TrialFile
 from bench.sweep.expand import MachineFacts
 from bench.telemetry.nvml import NvmlGpu, NvmlMig, NvmlReport
@@ -93,13 +94,18 @@ def test_look_from_inside_runs_up_to_what_needs_a_gpu(
 def rows_of(**columns: Any) -> Results:
     """Make the tables of a sweep of one mode with three launches."""
     lasting = {"parameter_bytes": 4, "gradient_bytes": 4, "optimizer_state_bytes": 8}
-    row = {"outcome": "ok", "amp_mode": "bf16", "peak_allocated_bytes": 20, "host_reads_per_update": 0.0} | lasting
+    row = {"outcome": "ok", "amp_mode": "bf16", "peak_allocated_bytes": 23, "host_reads_per_update": 0.0} | lasting
     row |= {"buffer_bytes": 0, "gradient_at_peak_bytes": 4, "activation_bytes": 3, "ddp_bucket_bytes": 0}
-    row |= {"temporary_bytes": 1, "unwitnessed_bytes": 0, "peak_phase": "backward"}
-    row |= {"trial_id": "a", "timed_s": 2.0, "final_train_loss": 5.0}
+    row |= {"temporary_bytes": 1, "unwitnessed_bytes": 0, "peak_phase": "backward", "peak_requested_bytes": 20}
+    row |= {"trial_id": "a", "timed_s": 2.0, "final_train_loss": 5.0, "vocab_size": 257}
     rows = pd.DataFrame([row | {"round": number} for number in range(3)]).assign(**columns)
+    of_phases = [{"phase": "first", "train_loss": 5.6}, *[{"phase": "timed", "train_loss": 5.0, "seconds": 1.0}] * 2]
     updates = pd.DataFrame(
-        [{"trial_id": "a", "round": number, "phase": "timed", "seconds": 1.0} for number in range(3) for _ in range(2)]
+        [
+            {"trial_id": "a", "round": number, "update": update, "result": "applied", **facts}
+            for number in range(3)
+            for update, facts in enumerate(of_phases)
+        ]
     )
     return Results(rows, updates)
 
@@ -107,12 +113,14 @@ def rows_of(**columns: Any) -> Results:
 @pytest.mark.parametrize(
     ("check", "columns"),
     [
-        (checks.bytes_equal_over_launches, {"peak_allocated_bytes": [20, 20, 21]}),
+        (checks.bytes_equal_over_launches, {"peak_allocated_bytes": [23, 23, 24]}),
         (checks.memory_is_in_order, {"peak_allocated_bytes": [20, 20, 15]}),
         (checks.parts_of_the_peak_add_up, {"temporary_bytes": [1, 1, 2]}),
         (checks.parts_of_the_peak_add_up, {"temporary_bytes": [1, 1, None]}),
         (checks.parts_of_the_peak_add_up, {"activation_bytes": [3, 3, -1], "temporary_bytes": [1, 1, 5]}),
+        (checks.bytes_equal_over_launches, {"peak_allocated_bytes": 0}),
         (checks.clocks_agree, {"timed_s": [2.0, 2.0, 2.01]}),
+        (checks.clocks_agree, {"timed_s": [2.0, 2.0, None]}),
         (checks.host_reads, {"host_reads_per_update": [0.0, 0.0, 1.0]}),
     ],
 )
@@ -122,6 +130,34 @@ def test_check_fails_on_one_launch_that_is_off(lab: Lab, check: Any, columns: di
     assert check(lab).status == "PASS"
     lab.finished["amp-modes"] = rows_of(**columns)
     assert check(lab).status == "FAIL"
+
+
+ALL_LOOK_AT = [
+    checks.amp_modes_run_as_asked,
+    checks.modes_agree_on_the_loss,
+    checks.bytes_equal_over_launches,
+    checks.memory_is_in_order,
+    checks.parts_of_the_peak_add_up,
+    checks.clocks_agree,
+    checks.host_reads,
+]
+
+
+@pytest.mark.parametrize("check", ALL_LOOK_AT)
+def test_no_check_passes_on_no_launch(lab: Lab, check: Any) -> None:
+    nothing = rows_of()
+    lab.finished["amp-modes"] = Results(nothing.rows.iloc[:0], nothing.updates.iloc[:0])
+    with pytest.raises(BenchError, match="no launch"):
+        check(lab)
+
+
+def test_losses_that_are_all_zero_agree_on_nothing(lab: Lab) -> None:
+    """As on a device that computes nothing: a loss of 0 is less than any model has that guesses."""
+    results = rows_of()
+    lab.finished["amp-modes"] = Results(results.rows, results.updates.assign(train_loss=0.0))
+    assert checks.modes_agree_on_the_loss(lab).status == "FAIL"
+    lab.finished["amp-modes"] = results
+    assert checks.modes_agree_on_the_loss(lab).status == "PASS"
 
 
 HEALTHY = {
@@ -214,7 +250,12 @@ def test_peaks_and_synchronisations_are_judged_by_what_was_seen_inside(
     monkeypatch.setattr(checks, "inside", look)
     assert checks.no_synchronisation_in_an_update(lab).status == "PASS"
     assert checks.memory_pass_has_the_timed_peak(lab).status == "PASS"
-    seen["memory_peak_bytes"] = 101
+    monkeypatch.setitem(seen, "timed_peak_bytes", 0)
+    monkeypatch.setitem(seen, "memory_peak_bytes", 0)
+    assert checks.memory_pass_has_the_timed_peak(lab).status == "FAIL", "counters that count nothing are equal too"
+    monkeypatch.undo()
+    monkeypatch.setattr(checks, "inside", look)
+    seen |= {"memory_peak_bytes": 101, "timed_peak_bytes": 100}
     assert checks.memory_pass_has_the_timed_peak(lab) == Finding(
         "FAIL", ", ".join(f"{mode} 100 B against +1 B" for mode in ("fp32", "tf32", "bf16", "fp16"))
     )
@@ -238,3 +279,6 @@ def test_utilisation_is_judged_by_the_data_sheet(
     matmul = {"fp32": {"per_s": 51e12}, "bf16": {"per_s": bf16_flops_per_s}, "fp16": None}
     monkeypatch.setattr(checks, "calibrate", lambda _: [{"key": {"name": "NVIDIA H200"}, "matmul": matmul}])
     assert checks.utilisation_is_possible(lab).status == status
+    nothing = dict.fromkeys(matmul)
+    monkeypatch.setattr(checks, "calibrate", lambda _: [{"key": {"name": "NVIDIA H200"}, "matmul": nothing}])
+    assert checks.utilisation_is_possible(lab).status != "PASS", "nothing was measured"

@@ -137,7 +137,7 @@ def test_server_is_fit_only_without_threads_and_without_a_gpu(monkeypatch: pytes
     assert fit() is None
     assert "3 threads" in str(fit(threads=3))
     assert "GPU" in str(fit(files=("/dev/nvidia0",)))
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
     assert "GPU" in str(fit())
 
 
@@ -204,7 +204,11 @@ def test_nothing_is_left_after_the_driver_is_killed_with_all_ranks_inside_a_coll
     process.kill()
     process.communicate(timeout=PATIENCE_S)
     wait_until(lambda: not with_token(token), "nothing is left")
+    (told,) = (lab.folder / "results" / "logs").glob("*-r0-a0/rendezvous")
+    place = Path(told.read_text()).parent
+    assert place.is_dir(), "no process is left that could remove it"
     assert lab.run(lab.sweep(two_ranks)).launched == 2
+    assert not place.exists()
     assert any("cut off" in note for note in lab.progress.notes)
     assert lab.rows()["outcome"].tolist() == ["ok", "ok"]
     assert sorted(lab.rows()["attempt"]) == [0, 1]

@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from bench.errors import StorageError
-from bench.launch.process_table import reap_orphans
 from tests.integration import trivial
 from tests.integration.trivial import SIX_TRIALS, same_results
 from tests.patience import PATIENCE_S, wait_until
@@ -68,7 +67,6 @@ def wait_until_gone() -> None:
     """Wait until nothing of an earlier sweep of the stranger's is left, not even dead and unreaped: that counts too."""
 
     def is_gone() -> bool:
-        reap_orphans()  # this process may have adopted them
         return not any(int(STRANGER) in process.info["uids"] for process in psutil.process_iter(["uids"]))
 
     wait_until(is_gone, "nothing of it is left")

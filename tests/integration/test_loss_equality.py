@@ -20,7 +20,7 @@ CUTS = {"world_size": [1, 2], "micro_batch_size": [1, 2, 4, 8]}
 
 
 def run(lab: Any, axes: dict[str, list[Any]], **base: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Run a small sweep and give its rows and its updates, each with its axis values."""
+    """Run a small sweep and give its rows and its updates but the witnessed ones, each with its axis values."""
 
     def change(document: dict[str, Any]) -> None:
         document["axes"] = axes
@@ -31,7 +31,7 @@ def run(lab: Any, axes: dict[str, list[Any]], **base: Any) -> tuple[pd.DataFrame
     rows = pd.read_parquet(folder / "results.parquet")
     updates = pd.read_parquet(folder / "updates.parquet")
     keys = ["trial_id", "world_size", "micro_batch_size", "window_mode", "gradient_sync", "amp_mode"]
-    return rows, updates.merge(rows[keys], on="trial_id")
+    return rows, updates[updates["phase"] != "witness"].merge(rows[keys], on="trial_id")
 
 
 def write_text(folder: Path) -> str:

@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from bench.launch import files as launch_files
 from tests.integration import trivial
 from tests.integration.conftest import Beats, Brief, stands
 from tests.patience import PATIENCE_S
+from tests.requirements import require_program
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +65,25 @@ def test_port_and_address_in_the_environment_are_not_inherited(lab: Any, monkeyp
     assert lab.rows()["outcome"].tolist() == ["ok"]
 
 
+@pytest.mark.ddp
+def test_ranks_meet_though_the_file_system_of_the_results_refuses_locks(lab: Any) -> None:
+    """F29: cluster file systems may lack flock, which torch's file store needs; that of TMPDIR lacks it too here."""
+    library = lab.folder / "no_flock.so"
+    source = Path(__file__).parents[1] / "no_flock" / "no_flock.c"
+    command = [require_program("gcc"), "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", library, source]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
+    lab.sweep(lambda document: document.update(axes={"micro_batch_size": [1]}), world_size=2)
+    with tempfile.TemporaryDirectory() as folder:  # its name is short: a socket of the fork server lies in TMPDIR too
+        refused = {"LD_PRELOAD": str(library), "NO_FLOCK_BELOW": folder, "TMPDIR": folder}
+        command = [sys.executable, "-m", "bench.cli", "sweep", str(lab.folder / "sweep.yaml"), "--out", "results"]
+        done = subprocess.run(command, cwd=folder, env=os.environ | refused, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (told,) = (Path(folder) / "results" / "logs").glob("*-r0-a0/rendezvous")
+        place = Path(told.read_text())
+        assert not place.is_relative_to(folder)
+        assert not place.parent.exists(), "left behind"
+
+
 def test_log_without_end_is_cut_back_to_its_cap(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """F32: a rank that prints all the time fills no disk; what it printed last is kept."""
     monkeypatch.setattr(launch_files, "_LOG_CAP_BYTES", 100_000)
@@ -83,7 +104,7 @@ def test_sweep_goes_on_when_nobody_reads_what_it_says(lab: Any) -> None:
     os.close(reader)
     process = subprocess.Popen([*command, "--out", str(lab.folder / "results")], stdout=writer, stderr=writer)
     os.close(writer)
-    process.wait(timeout=PATIENCE_S)
+    assert process.wait(timeout=PATIENCE_S) == 0
     assert lab.rows()["outcome"].tolist() == ["ok", "ok", "ok"]
 
 
@@ -92,7 +113,9 @@ def test_sweep_goes_on_when_what_it_says_cannot_be_written(lab: Any) -> None:
     lab.sweep()
     command = [sys.executable, "-m", "bench.cli", "sweep", str(lab.folder / "sweep.yaml"), "--no-plot"]
     with Path("/dev/full").open("w") as full:
-        subprocess.run([*command, "--out", str(lab.folder / "results")], stdout=full, stderr=full, timeout=PATIENCE_S)
+        command += ["--out", str(lab.folder / "results")]
+        done = subprocess.run(command, stdout=full, stderr=full, timeout=PATIENCE_S)
+    assert done.returncode == 4, "the table could not be printed"
     assert lab.rows()["outcome"].tolist() == ["ok", "ok", "ok"]
 
 

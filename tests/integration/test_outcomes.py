@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -214,8 +215,11 @@ def test_killed_rank_of_two_is_named_and_its_peer_ended(lab: Any) -> None:
 def test_ranks_meet_in_a_folder_with_a_relative_and_odd_name(
     lab: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The default folder is relative, and a name may hold what means something else in an address."""
+    """The default folder is relative, and a name may hold what means something else in an address, TMPDIR's too."""
     monkeypatch.chdir(tmp_path)
+    temporary = tmp_path / "temporary" / "of #2?"
+    temporary.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
 
     def two_ranks(document: dict[str, Any]) -> None:
         document["axes"] = {"micro_batch_size": [1]}
@@ -225,3 +229,4 @@ def test_ranks_meet_in_a_folder_with_a_relative_and_odd_name(
     folder = Path("results of #1?") / "nano"
     run_sweep(sweep, folder, CPU, Silent(), launcher=rank_launcher())
     assert pd.read_parquet(folder / "results.parquet")["outcome"].tolist() == ["ok"]
+    assert list(temporary.parent.iterdir()) == [temporary], "they met at a part of its name"

@@ -191,6 +191,22 @@ def test_changed_measure_is_refused_with_the_differing_key_and_changed_limits_ar
     assert trivial.run(trivial.sweep_of(axes, **limits), folder).launched == 0
 
 
+def test_variable_that_changes_results_must_be_as_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F30: rows with and without it would be pooled; one that older folders did not write counts as equal."""
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    with pytest.raises(BenchError, match="environment variable ATEN_CPU_CAPABILITY was not set and is now default"):
+        trivial.run(trivial.SIX_TRIALS, folder)
+    monkeypatch.delenv("ATEN_CPU_CAPABILITY")
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # says nothing about a CPU
+    assert trivial.run(trivial.SIX_TRIALS, folder).launched == 0
+    path = folder / "journal.jsonl"
+    header, *others = read_journal(path)
+    del header["environment"]
+    path.write_bytes(b"".join(encode_line(record) for record in (header, *others)))
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    assert trivial.run(trivial.SIX_TRIALS, folder).launched == 0
+
+
 def test_limits_of_the_sweep_are_those_of_each_launch(tmp_path: Path) -> None:
     """Each in its own place; without a time limit of the whole sweep there is none."""
     sweep = trivial.sweep_of({"seed": [0, 1]}, timeout_s=9.0, start_timeout_s=8.0, stall_timeout_s=7.0)

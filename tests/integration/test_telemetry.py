@@ -34,9 +34,9 @@ _SAMPLES = 200
 @pytest.fixture(autouse=True)
 def not_hung() -> Iterator[None]:
     """Forget before and after that NVML ever hung in this process."""
-    nvml.hung.clear()
+    nvml.hangs.forget()
     yield
-    nvml.hung.clear()
+    nvml.hangs.forget()
 
 
 class GpuLauncher(trivial.InstantLauncher):
@@ -68,7 +68,8 @@ class GpuLauncher(trivial.InstantLauncher):
         if samples:
             more_s = 0.0 if len(samples) >= _SAMPLES else 60.0  # it goes on where the polling ended
             edges = {"timed_from_s": samples[2].monotonic_s, "timed_to_s": samples[-2].monotonic_s + more_s}
-            document["timing"] = {"pid": OWN_PID, **edges, "reserved_bytes": 8 * GIB}
+            held = {name.replace("timed", "held"): at_s for name, at_s in edges.items()}
+            document["timing"] = {"pid": OWN_PID, **edges, **held, "reserved_bytes": 8 * GIB}
         return document | {"columns": columns, "rank": rank}
 
     def _samples(self) -> Any:

@@ -8,7 +8,12 @@ OUTCOMES = "integration/test_outcomes.py::"
 OUT_OF_MEMORY = (
     "unit/rank/test_out_of_memory.py::test_error_is_out_of_memory_by_class_first_and_then_by_a_short_list_of_messages"
 )
+OUT_OF_MEMORY_ON_A_FULL_GPU = (
+    "unit/rank/test_out_of_memory.py::test_library_that_does_not_say_why_is_out_of_memory_on_a_full_gpu_alone"
+)
 HANGS = "integration/test_hangs.py::"
+STALLS = "integration/test_stalled_servers.py::"
+WITNESS_FAILS = "integration/test_witness_fails.py::"
 KILLS = "integration/test_kills.py::"
 RESUME = "integration/test_resume.py::"
 
@@ -29,10 +34,48 @@ LAUNCH_ENDS = (
     ),
     Mutation(
         "F1",
+        "a library that could not start is broken, however full the GPU is",
+        "    if free_bytes is not None and free_bytes < LITTLE_BYTES and hides_its_cause(text):\n        return",
+        "    if False:\n        return",
+        (OUT_OF_MEMORY_ON_A_FULL_GPU,),
+    ),
+    Mutation(
+        "F1",
+        "a library that could not start lacked memory, however much is free",
+        "if free_bytes is not None and free_bytes < LITTLE_BYTES and hides_its_cause(text):",
+        "if hides_its_cause(text):",
+        (OUT_OF_MEMORY_ON_A_FULL_GPU,),
+    ),
+    Mutation(
+        "F1",
         "what the kernel refuses is no lack of memory",
         'return "oom" if device == "cpu" else "oom_host"',
         'return "failed"',
         (OUTCOMES + "test_memory_limit_of_the_process_is_oom_on_a_cpu",),
+    ),
+    Mutation(
+        "F1",
+        "an error in the witnessed updates is the trial's",
+        "    except BaseException:\n        traceback.print_exc()\n        return False\n",
+        "    except ZeroDivisionError:\n        traceback.print_exc()\n        return False\n",
+        (WITNESS_FAILS + "test_whatever_happens_to_the_witness_changes_no_outcome[oom]",),
+    ),
+    Mutation(
+        "F1",
+        "a result that was whole before the witnessed updates does not stand",
+        ' or end.document.get("is_witnessed") is False\n',
+        "\n",
+        (
+            "unit/launch/test_outcome.py::test_whole_result_stands_whatever_the_witnessed_updates_came_to",
+            WITNESS_FAILS + "test_whatever_happens_to_the_witness_changes_no_outcome[kill]",
+        ),
+    ),
+    Mutation(
+        "F3",
+        "a rank that failed under its witness ends as if nothing had been, and its peer waits",
+        "            return NOT_WITNESSED\n",
+        '            return "ok"\n',
+        (WITNESS_FAILS + "test_rank_that_fails_under_its_witness_is_not_waited_for",),
     ),
     Mutation(
         "F2",
@@ -77,6 +120,72 @@ LAUNCH_ENDS = (
         (HANGS + "test_death_of_the_fork_server_is_a_killed_launch_and_the_next_trial_gets_a_new_server",),
     ),
     Mutation(
+        "F5",
+        "a rank does not ask whether its parent had touched CUDA",
+        "torch.cuda._is_in_bad_fork() or ",
+        "",
+        (HANGS + "test_server_is_fit_only_without_threads_and_without_a_gpu",),
+    ),
+    Mutation(
+        "F5",
+        "a library that is loaded later starts its threads in the server",
+        "import scipy.linalg  # noqa: E402, F401\n",
+        "",
+        ("integration/test_preload.py::test_nothing_that_is_loaded_runs_a_thread_and_ranks_may_have_theirs",),
+    ),
+    Mutation(
+        "F5",
+        "a server that does not answer is waited for",
+        "            if is_enough():\n                is_killed.set()\n",
+        "            if False:\n                is_killed.set()\n",
+        (STALLS + "test_signal_ends_the_wait_for_a_stalled_server",),
+    ),
+    Mutation(
+        "F5",
+        "what a stalled server had just forked is left",
+        "        kill_descendants([pid])\n        os.kill(pid, signal.SIGKILL)\n",
+        "        os.kill(pid, signal.SIGKILL)\n",
+        ("unit/launch/test_process_table.py::test_process_is_killed_with_all_below_it_although_they_are_stopped",),
+    ),
+    Mutation(
+        "F5",
+        "a launch whose server stalled is not started again",
+        '    if self._start(work, launch, ranks, self._start_method, environment) == "stalled" and',
+        '    if self._start(work, launch, ranks, self._start_method, environment) == "never" and',
+        (STALLS + "test_stalled_server_is_replaced_and_the_launch_starts_again",),
+    ),
+    Mutation(
+        "F5",
+        "a server that never answered is tried again",
+        "            stalled = self._servers.has_answered(environment)\n",
+        "            stalled = True\n",
+        (STALLS + "test_server_that_never_answered_is_a_timeout_of_the_start_and_is_gone",),
+    ),
+    Mutation(
+        "F5",
+        "only a fork server tells that a rank has ended",
+        "    return process.is_alive() and (process.pid is None or not is_dead(process.pid))\n",
+        "    return process.is_alive()\n",
+        (
+            STALLS + "test_rank_that_ended_well_is_ok_although_its_server_does_not_report_it",
+            STALLS + "test_ranks_of_a_stalled_server_are_ended_without_its_help",
+        ),
+    ),
+    Mutation(
+        "F5",
+        "a server that reports nothing is asked again",
+        "            if launch.is_server_stalled:\n                self._servers.kill(environment)\n",
+        "",
+        (STALLS + "test_rank_that_ended_well_is_ok_although_its_server_does_not_report_it",),
+    ),
+    Mutation(
+        "F6",
+        "a server that has not asked for it does not end with its driver",
+        "        weakref.finalize(self, _end_all, self._servers, os.getpid())\n",
+        "",
+        (STALLS + "test_server_ends_with_the_launcher_that_started_it",),
+    ),
+    Mutation(
         "F6",
         "processes outlive their parent",
         "    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
@@ -85,6 +194,13 @@ LAUNCH_ENDS = (
             HANGS + "test_nothing_is_left_after_the_driver_is_killed_with_all_ranks_inside_a_collective",
             RESUME + "test_no_process_is_left_after_the_driver_is_killed",
         ),
+    ),
+    Mutation(
+        "F6",
+        "where the ranks of a dead driver met is left for ever",
+        "        remove_leftovers()\n",
+        "",
+        (HANGS + "test_nothing_is_left_after_the_driver_is_killed_with_all_ranks_inside_a_collective",),
     ),
     Mutation(
         "F6",

@@ -6,10 +6,14 @@ from tests.mutations.mutation import Mutation
 
 OUTCOMES = "integration/test_outcomes.py::"
 HANGS = "integration/test_hangs.py::"
+STALLS = "integration/test_stalled_servers.py::"
 STORAGE = "integration/test_storage.py::"
 LIMITS = "integration/test_limits.py::"
+STREAMS = "integration/test_streams.py::"
 NUISANCES = "integration/test_nuisances.py::"
 GOLDEN = "integration/test_golden_folders.py::"
+FAULTS = "unit/telemetry/test_faults.py::"
+SUMMARY = "unit/telemetry/test_summary.py::"
 
 MACHINES = (
     Mutation(
@@ -25,6 +29,48 @@ MACHINES = (
         "self._answers.get(timeout=limit_s)",
         "self._answers.get()",
         ("unit/telemetry/test_nvml.py::test_library_that_hangs_is_given_up",),
+    ),
+    Mutation(
+        "F26",
+        "a GPU that is being brought up has hung",
+        "limit_s = self._first_limit_s if name in FIRST_CALLS else self._call_limit_s",
+        "limit_s = self._call_limit_s",
+        (FAULTS + "test_calls_that_may_bring_up_a_gpu_have_the_long_limit",),
+    ),
+    Mutation(
+        "F26",
+        "a library that hung once is never asked again",
+        "if self._last is None or not (self._last.hangs or self._in_a_row >= HANGS_AT_MOST):",
+        "if self._last is None:",
+        (FAULTS + "test_launch_after_a_hang_asks_nothing_until_the_call_came_back",),
+    ),
+    Mutation(
+        "F26",
+        "what hangs is asked by one thread after another",
+        "if self._last is None or not (self._last.hangs or self._in_a_row >= HANGS_AT_MOST):",
+        "if True:",
+        (FAULTS + "test_launch_after_a_hang_asks_nothing_until_the_call_came_back",),
+    ),
+    Mutation(
+        "F26",
+        "a library that hangs in every launch is waited for in every launch",
+        "HANGS_AT_MOST = 3\n",
+        "HANGS_AT_MOST = 1000\n",
+        (FAULTS + "test_launches_that_get_no_sample_do_not_wait_for_ever",),
+    ),
+    Mutation(
+        "F26",
+        "what is counted ends with the last sample of the launch",
+        "        self._guarded(self._close_counters)\n",
+        "",
+        (SUMMARY + "test_launch_that_ends_with_its_timed_part_has_what_was_counted_to_its_end",),
+    ),
+    Mutation(
+        "F26",
+        "a gap in the timed part goes unnoticed",
+        "return bool(self.window) and max(gaps_s) <= patience_s",
+        "return bool(self.window)",
+        (SUMMARY + "test_gap_in_the_middle_of_the_timed_part_is_a_missing_nvml",),
     ),
     Mutation(
         "F27",
@@ -50,19 +96,44 @@ MACHINES = (
     Mutation(
         "F29",
         "ranks meet where the environment says",
-        "            store=dist.FileStore(str(rendezvous.absolute()), world_size),  # type: ignore[attr-defined]\n",
+        "            store=dist.FileStore(place, world_size),  # type: ignore[attr-defined]\n",
         "",
         (NUISANCES + "test_port_and_address_in_the_environment_are_not_inherited",),
     ),
     Mutation(
         "F29",
+        "ranks meet in the results folder",
+        'os.fsencode(folder / "store")',
+        'os.fsencode(paths.folder.absolute() / "store")',
+        (NUISANCES + "test_ranks_meet_though_the_file_system_of_the_results_refuses_locks",),
+    ),
+    Mutation(
+        "F29",
+        "nobody looks whether files can be locked there",
+        "        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)\n        if not os.path.samestat",
+        "        if not os.path.samestat",
+        (
+            NUISANCES + "test_ranks_meet_though_the_file_system_of_the_results_refuses_locks",
+            "unit/launch/test_meeting_place.py::test_folder_where_files_cannot_be_locked_is_passed_over",
+            "unit/launch/test_meeting_place.py::test_place_that_a_killed_driver_left_is_removed_and_no_other",
+        ),
+    ),
+    Mutation(
+        "F29",
         "there is no start limit",
-        "            if elapsed_s > limits.start_s:\n",
+        "            if elapsed_s - self._start_from_s > limits.start_s:\n",
         "            if False:\n",
         (
             NUISANCES + "test_rank_whose_peer_never_joins_times_out_at_the_start",
-            "unit/launch/test_watchdog.py::test_start_limit_holds_until_every_rank_ended_an_update",
+            "unit/launch/test_watchdog.py::test_start_limit_holds_until_every_rank_ended_a_micro_step",
         ),
+    ),
+    Mutation(
+        "F29",
+        "a launch has started only when its first update is over",
+        "(beat.micro_steps >= 1 or beat.update >= 1)",
+        "beat.update >= 1",
+        ("unit/launch/test_watchdog.py::test_slow_first_update_has_started_with_its_first_micro_step",),
     ),
     Mutation(
         "F30",
@@ -70,6 +141,13 @@ MACHINES = (
         "    if differing:\n",
         "    if False:\n",
         (STORAGE + "test_changed_measure_is_refused_with_the_differing_key_and_changed_limits_are_not",),
+    ),
+    Mutation(
+        "F30",
+        "rows of other environment variables are mixed",
+        "        if values[0] != values[1]:\n",
+        "        if False:\n",
+        (STORAGE + "test_variable_that_changes_results_must_be_as_it_was",),
     ),
     Mutation(
         "F30",
@@ -112,16 +190,30 @@ MACHINES = (
     Mutation(
         "F32",
         "a reader that went away ends the sweep",
-        "    def on_broken_pipe(self) -> None:\n",
-        "    def on_another_pipe(self) -> None:\n",
+        "            except BrokenPipeError:\n                self._is_refused = True\n",
+        "",
         (NUISANCES + "test_sweep_goes_on_when_nobody_reads_what_it_says",),
     ),
     Mutation(
         "F32",
         "a full disk behind the output ends the sweep",
-        "        except OSError:\n            self.quiet = True\n",
-        "        except ZeroDivisionError:\n            self.quiet = True\n",
+        "                if not self._is_for_people:\n",
+        "                if True:\n",
         (NUISANCES + "test_sweep_goes_on_when_what_it_says_cannot_be_written",),
+    ),
+    Mutation(
+        "F32",
+        "what could not be printed was printed",
+        "error is raw.refusal:\n            raise StorageError(",
+        "error is raw.refusal:\n            return\n            raise StorageError(",
+        (STREAMS + "test_data_that_stdout_cannot_take_is_an_error_of_storage",),
+    ),
+    Mutation(
+        "F33",
+        "a closed descriptor is given to the next pipe",
+        "    open_closed_descriptors()\n    before",
+        "    before",
+        (STREAMS + "test_closed_streams_are_not_taken_for_files",),
     ),
     Mutation(
         "F33",
@@ -154,16 +246,47 @@ MACHINES = (
     Mutation(
         "F34",
         "memory that is not back is not waited for",
-        "        if not left:\n",
+        "        if not left or is_interrupted():\n",
         "        if True:\n",
         ("unit/launch/test_gpu_release.py::test_memory_that_stays_stops_the_sweep_and_names_process_and_gpu",),
     ),
     Mutation(
+        "F34",
+        "memory is waited for although the sweep ends",
+        "        if not left or is_interrupted():\n",
+        "        if not left:\n",
+        ("unit/launch/test_gpu_release.py::test_signal_ends_the_wait_for_memory",),
+    ),
+    Mutation(
         "F35",
         "what a rank left is not ended with its launch",
-        "        kill_with_token(self.token, servers, among=descendants(os.getpid()))\n",
+        "        kill_descendants(servers)\n",
         "",
-        (HANGS + "test_what_a_rank_left_in_a_session_of_its_own_is_ended_with_its_launch",),
+        (
+            HANGS + "test_what_a_rank_left_in_a_session_of_its_own_is_ended_with_its_launch",
+            STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan-forkserver]",
+        ),
+    ),
+    Mutation(
+        "F35",
+        "what outlives its rank is nobody's child",
+        "\nadopt_orphans()\n# The standard",
+        "\n# The standard",
+        (STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan-forkserver]",),
+    ),
+    Mutation(
+        "F35",
+        "a rank without a fork server ends nothing that it left",
+        "        kill_descendants([os.getpid()])\n",
+        "        pass\n",
+        (STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan-spawn]",),
+    ),
+    Mutation(
+        "F35",
+        "what a rank without a fork server had begun is not ended with it",
+        "        kill_processes(began)\n",
+        "",
+        (STALLS + "test_orphan_without_our_environment_ends_with_its_launch[leave_orphan_and_sleep-spawn]",),
     ),
     Mutation(
         "F35",
@@ -196,8 +319,8 @@ MACHINES = (
     Mutation(
         "F37",
         "ranks meet at an address made of the folder's name",
-        "            store=dist.FileStore(str(rendezvous.absolute()), world_size),  # type: ignore[attr-defined]\n",
-        '            init_method=f"file://{rendezvous}",\n',
+        "            store=dist.FileStore(place, world_size),  # type: ignore[attr-defined]\n",
+        '            init_method=f"file://{place}",\n',
         (OUTCOMES + "test_ranks_meet_in_a_folder_with_a_relative_and_odd_name",),
     ),
     Mutation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
+STREAMS = "integration/test_streams.py::"
 STORAGE = "integration/test_storage.py::"
 DAMAGE = "integration/test_damage.py::"
 KILLS = "integration/test_kills.py::"
@@ -156,6 +157,34 @@ RECORDS = (
         "        if not self._path.parent.is_dir():\n",
         "        if False:\n",
         (STORAGE + "test_folder_that_vanishes_ends_the_sweep_and_is_not_made_anew",),
+    ),
+    Mutation(
+        "F23",
+        "results are strewn among the files of something else",
+        "    require_no_strangers(folder)\n    make_folder(folder)\n",
+        "    make_folder(folder)\n",
+        (STREAMS + "test_folder_that_holds_something_else_is_refused",),
+    ),
+    Mutation(
+        "F23",
+        "an empty path is the current folder",
+        '        if os.fspath(value) == "":\n',
+        "        if False:\n",
+        (STREAMS + "test_empty_path_is_refused",),
+    ),
+    Mutation(
+        "F23",
+        "nobody looks whether the current folder is there",
+        '        Path.cwd()\n    except OSError as error:\n        raise BenchError(f"The current',
+        '        pass\n    except OSError as error:\n        raise BenchError(f"The current',
+        (STREAMS + "test_deleted_current_folder_is_named_before_anything_starts",),
+    ),
+    Mutation(
+        "F23",
+        "a refused figure or page does not say what helps",
+        '        raise StorageError(f"{error} Choose another place with --out.") from error\n',
+        "        raise\n",
+        (STREAMS + "test_place_that_takes_no_figure_or_page_is_named_with_the_way_out",),
     ),
     Mutation(
         "F23",

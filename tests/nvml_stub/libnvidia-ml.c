@@ -1,7 +1,7 @@
 /* A small libnvidia-ml.so.1 for the tests: two A100s that are not there, seen by the real nvidia-ml-py.
  *
  * NVML_STUB       FUNCTION:CODE, comma-separated: the function returns this nvmlReturn_t; CODE `hang` never returns,
- *                 CODE `slow` takes 0.05 s
+ *                 CODE `slow` takes 0.05 s, CODE `late` 6 s
  * NVML_STUB_GPUS  number of GPUs, 2 unless set
  * NVML_STUB_MIG   set: GPU 0 is cut into two MIG devices
  * NVML_STUB_NAME  name of every GPU, any bytes
@@ -43,6 +43,8 @@ static int planned(const char *function)
                 pause();
             if (strncmp(at + length + 1, "slow", 4) == 0)
                 usleep(50000);
+            if (strncmp(at + length + 1, "late", 4) == 0)
+                sleep(6);
             return atoi(at + length + 1);
         }
     }
@@ -145,6 +147,14 @@ int nvmlDeviceGetMaxClockInfo(device_t *device, int clock, unsigned int *mhz)
     (void)device, (void)clock;
     PLANNED;
     *mhz = 1410;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetPersistenceMode(device_t *device, unsigned int *mode)
+{
+    (void)device;
+    PLANNED;
+    *mode = 1;
     return SUCCESS;
 }
 

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 TORCH_FREE = [
     "bench.cli",
+    "bench.cli.init",
     "bench.cli.sweep",
     "bench.cli.check",
     "bench.cli.plan",
@@ -22,6 +23,8 @@ TORCH_FREE = [
     "bench.cli.report",
     "bench.sweep.file",
     "bench.sweep.schema",
+    "bench.draft.sweep_file",
+    "bench.draft.target",
     "bench.record.store",
     "bench.report.select",
     "bench.report.table",

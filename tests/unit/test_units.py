@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.units import counted, format_rate, listed, short_number, signed
+from bench.units import counted, cut_text, format_rate, listed, short_number, signed
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,14 @@ def test_a_rate_is_a_short_number_with_its_unit():
         assert format_rate(value) == f"{short_number(value)} tokens/s"
     assert short_number(12_345.0) == "12.3k"
     assert short_number(None) == format_rate(float("nan")) == "-"
+
+
+def test_a_long_text_is_cut_between_words():
+    """The cut shows, and no word is halved; what fits is left alone, and what has no space has no better cut."""
+    text = "CUDA out of memory. Tried to allocate 2.00 GiB"
+    assert cut_text(text, len(text)) == text
+    assert cut_text(text, 45) == "CUDA out of memory. Tried to allocate ..."
+    assert cut_text("one two three", 11) == "one two ..."
+    assert cut_text("one two three", 10) == "one ..."
+    assert cut_text("x" * 20, 10) == "xxxxxx ..."
+    assert all(len(cut_text(text, most)) <= most for most in range(5, 60))

@@ -24,6 +24,8 @@ TITLES = {
 }
 """Name of each line to the statement it proves, in the order of the checklist."""
 
+ARITHMETIC = "arithmetic:"
+"""How a line, and the reason of a launch, begins where the device computes wrongly, whatever was asked of it."""
 _GRAVITY: tuple[Verdict, ...] = ("FAIL", "NOT PROVEN", "PASS", "NOT APPLICABLE")
 
 

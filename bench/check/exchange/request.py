@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -72,18 +73,21 @@ class ProofRequest:
         ]
         return ", ".join(parts + (["activation checkpointing"] if self.activation_checkpointing else []))
 
-    def write(self, path: Path) -> None:
-        """Write the file."""
-        path.write_text(json.dumps({"format": FORMAT} | asdict(self), indent=1))
+    def write(self, path: Path, seconds_left: float) -> None:
+        """Write the file for a proof that must have ended in so many seconds, whatever starting it takes of them."""
+        until = {"until_monotonic_s": time.monotonic() + seconds_left}
+        path.write_text(json.dumps({"format": FORMAT} | asdict(self) | until, indent=1))
 
     @classmethod
     def read(cls, path: Path) -> ProofRequest:
-        """Read the file.
+        """Read the file, in a process of the same machine; the time limit becomes what is left of it, at least 0.
 
         Raises:
             ValueError: It was written by another version of this tool.
         """
-        return cls(**read_handover(path, FORMAT))
+        document = read_handover(path, FORMAT)
+        left_s = document.pop("until_monotonic_s") - time.monotonic()
+        return cls(**document | {"time_limit_s": max(0.0, min(document["time_limit_s"], left_s))})
 
 
 def request_of(config: TrialConfig, time_limit_s: float) -> ProofRequest:

@@ -74,11 +74,49 @@ MODEL: tuple[Column, ...] = (
 
 SWITCHES: tuple[Column, ...] = (
     _switch("autocast_dtype", "string", "Type that autocast computes in; null when autocast is off."),
-    _switch("tf32_matmul", "bool", "Whether TF32 was allowed in matrix products; null where it has no meaning."),
-    _switch("tf32_cudnn", "bool", "Whether TF32 was allowed in cuDNN; null where it has no meaning."),
+    _switch("tf32_matmul", "bool", "Whether TF32 was allowed in cuBLAS's matrix products; null on a CPU."),
+    _switch("tf32_cudnn", "bool", "Whether TF32 was allowed in cuDNN; null on a CPU."),
     _switch(
-        "float32_matmul_precision", "string", "Torch's precision of float32 matrix products: highest, high or medium."
+        "float32_matmul_precision",
+        "string",
+        "Torch's precision of float32 matrix products on the launch's kind of device: highest (float32), high (TF32) "
+        "or medium (on a CPU bf16).",
+    ),
+    _switch(
+        "bf16_reduced_precision_reduction",
+        "bool",
+        "Whether cuBLAS may add partial sums of bf16 products in bf16; null on a CPU.",
+    ),
+    _switch(
+        "fp16_reduced_precision_reduction",
+        "bool",
+        "Whether cuBLAS may add partial sums of fp16 products in fp16; null on a CPU.",
+    ),
+    _switch(
+        "fp16_accumulation",
+        "bool",
+        "Whether cuBLAS may add up fp16 products in fp16; null on a CPU, and on torch without this switch.",
+    ),
+    Column(
+        "matmul_error",
+        "float64",
+        "ratio",
+        "switches read back",
+        "max",
+        "Largest relative error of an element of one small matrix product in the trial's precision, against float64, "
+        "worst rank, before the first update; above the precision's limit the launch is invalid. Null on a stand-in "
+        "GPU. See method.md.",
+    ),
+    Column(
+        "attention_backends",
+        "list<string>",
+        None,
+        "switches read back",
+        "union",
+        "Kernels that torch chose for scaled_dot_product_attention in the witnessed updates: flash, memory_efficient, "
+        "cudnn, or math, which keeps a table of scores that grows with the square of seq_len. Null where none was "
+        "seen: no attention, a package's own kernel, or a compiled model.",
     ),
     _switch("grad_scaler", "bool", "Whether losses were scaled and updates with inf or nan gradients skipped."),
 )
-"""Switches as read back after the model was built, not as asked for."""
+"""Switches as read back from where they act after the model was built, not as asked for."""

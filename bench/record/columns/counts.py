@@ -28,15 +28,25 @@ COUNTS: tuple[Column, ...] = (
         "windows_partial", "update", "same", "Windows of the timed part with fewer sequences than the global batch."
     ),
     _count(
-        "launch_updates", "update", "same", "All updates of the launch: first, memory pass, warm-up, timed, quality."
+        "launch_updates",
+        "update",
+        "same",
+        "Updates of the launch before the witnessed ones: first, memory pass, warm-up, timed, quality.",
     ),
     _count("warmup_updates", "update", "same", "Updates of the warm-up, which are in no figure."),
     _count("memory_updates", "update", "same", "Updates of the memory pass, which are not in the timed part."),
     _count(
+        "witnessed_updates",
+        "update",
+        "same",
+        "Updates under the witness, the last of the launch, which tell the parts of the peak, host reads and gradient "
+        "syncs; null when they failed (flag not_witnessed).",
+    ),
+    _count(
         "gradient_sync_rounds_per_update",
         "round/update",
         "same",
-        "Gradient syncs (all ranks average their gradients) per update, counted; 0 on one rank.",
+        "Gradient syncs (all ranks average their gradients) per witnessed update, counted; 0 on one rank.",
         "float64",
     ),
     _count(
@@ -49,7 +59,7 @@ COUNTS: tuple[Column, ...] = (
         "host_reads_per_update",
         "read/update",
         "max",
-        "How often the host waited for a value from the device, per update of the timed part, worst rank.",
+        "How often the host waited for a value from the device, per witnessed update, worst rank.",
         "float64",
     ),
     _count(

@@ -56,7 +56,8 @@ EFFICIENCY: tuple[Column, ...] = (
         "peak_flops_per_s_bf16",
         "FLOP/second",
         "same",
-        "Dense bf16 peak of the GPU, from its data sheet; null on a CPU and for a GPU whose peak is not known.",
+        "Dense bf16 peak of the GPU, from its data sheet; null on a CPU, on a GPU without bf16 units (V100, T4), and "
+        "for one whose peak is not known.",
     ),
     _efficiency(
         "peak_flops_per_s_mode",
@@ -68,7 +69,8 @@ EFFICIENCY: tuple[Column, ...] = (
         "mfu",
         "ratio",
         "derived",
-        "Model FLOPs utilisation: model_flops_per_s_per_gpu / peak_flops_per_s_bf16, whatever the AMP mode.",
+        "Model FLOPs utilisation: model_flops_per_s_per_gpu / peak_flops_per_s_bf16, whatever the AMP mode; null with "
+        "it, as on a V100 or T4, which have no bf16 units. Above 1 the row is flagged above_peak.",
     ),
     _efficiency(
         "hfu",

@@ -38,6 +38,13 @@ HEALTH: tuple[Column, ...] = (
         "sm_clock_max_mhz", "megahertz", "Highest clock that the multiprocessors allow, lowest of the GPUs.", "int64"
     ),
     _health(
+        "persistence_mode",
+        None,
+        "Whether the GPU driver keeps the GPUs ready while nobody uses them, all of the GPUs; if not, each start of a "
+        "launch takes seconds longer.",
+        "bool",
+    ),
+    _health(
         "temperature_start_c",
         "degree Celsius",
         "Temperature at the first sample of the timed part, hottest GPU; if it has no sample, at the nearest within "

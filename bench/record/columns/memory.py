@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from bench.record.column_types import Column, Kind, Rule
 
 
@@ -16,11 +19,26 @@ def _per_rank(source: str) -> Column:
 
 MEMORY: tuple[Column, ...] = (
     _memory(
+        "peak_requested_bytes",
+        "max",
+        "Most bytes that live tensors and the scratch memory of libraries had asked the caching allocator for, worst "
+        "rank, in memory pass and timed part; the parts of the peak add up to it. Null on a CPU.",
+    ),
+    _per_rank("peak_requested_bytes"),
+    _memory(
         "peak_allocated_bytes",
         "max",
-        "Most bytes in live tensors, worst rank; on a CPU those of the memory pass.",
+        "Most bytes in the blocks given for them, worst rank, in memory pass and timed part; on a CPU in live tensors, "
+        "as witnessed.",
     ),
     _per_rank("peak_allocated_bytes"),
+    _memory(
+        "allocator_rounding_bytes",
+        "worst",
+        "peak_allocated_bytes - peak_requested_bytes of the rank: what the caching allocator gives beyond what it is "
+        "asked for. It rounds to 512 bytes and leaves up to 1 MiB of a block unsplit, so this depends on what came "
+        "before. Null on a CPU.",
+    ),
     _memory(
         "first_update_peak_allocated_bytes",
         "max",
@@ -51,8 +69,8 @@ MEMORY: tuple[Column, ...] = (
         None,
         "memory",
         "worst",
-        "Where in the window the peak was: forward, backward or update; null when the timed part exceeded the memory "
-        "pass.",
+        "Where in the window the peak was: forward, backward or update; null when the timed part or another window "
+        "exceeded the largest window of the memory pass.",
     ),
     _memory("parameter_bytes", "max", "Bytes of the unique parameters, which live throughout."),
     _memory("buffer_bytes", "max", "Bytes of the model's buffers, which live throughout."),
@@ -84,14 +102,14 @@ MEMORY: tuple[Column, ...] = (
         "temporary_bytes",
         "worst",
         "The rest of the peak: results not saved, gradients of activations, autocast's copies of weights, scratch "
-        "memory of the optimizer and of libraries, and the allocator's rounding. Parameters + buffers + gradients at "
-        "the peak + optimizer state + activations + buckets + temporaries = peak_allocated_bytes.",
+        "memory of the optimizer and of libraries. Parameters + buffers + gradients at the peak + optimizer state + "
+        "activations + buckets + temporaries = peak_requested_bytes, or peak_allocated_bytes where that is null.",
     ),
     _memory(
         "unwitnessed_bytes",
         "worst",
-        "Bytes of the peak that were in no operator's tensor: scratch memory of libraries, rounding; 0 on a CPU, "
-        "where such memory is not counted.",
+        "Those of the temporaries that were in no operator's tensor, such as scratch memory of libraries: the peak "
+        "minus what the witness saw at its own. 0 on a CPU, where such memory is not counted.",
     ),
     _memory("host_peak_rss_bytes", "max", "Peak of the process's resident memory, worst rank."),
     _per_rank("host_peak_rss_bytes"),
@@ -128,7 +146,8 @@ MEMORY: tuple[Column, ...] = (
         "outside_torch_bytes",
         "launch",
         "Bytes that a rank's process held on its GPU at the end of the timed part, minus those of its caching "
-        "allocator: context, NCCL, libraries; worst rank. See outside_torch_method; null where unknown.",
+        "allocator: context, NCCL, libraries; worst rank. Told by the samples while the allocator held no more than "
+        "then. See outside_torch_method; null where unknown.",
     ),
     Column(
         "outside_torch_method",
@@ -166,8 +185,8 @@ MEMORY: tuple[Column, ...] = (
         None,
         "memory",
         "same",
-        "PYTORCH_ALLOC_CONF, otherwise PYTORCH_CUDA_ALLOC_CONF, as the ranks saw it; the word default when neither "
-        "was set.",
+        "Settings of the caching allocator in force, as torch read them from PYTORCH_CUDA_ALLOC_CONF or "
+        "PYTORCH_ALLOC_CONF; the word default without any, and on a CPU.",
     ),
     Column(
         "memory_method",
@@ -179,4 +198,16 @@ MEMORY: tuple[Column, ...] = (
         "GPU: bytes only, no speed, loss or energy).",
     ),
 )
-"""Memory: bytes. Allocated <= active <= reserved <= capacity."""
+"""Memory: bytes. Requested <= allocated <= active <= reserved <= capacity."""
+
+PARTS_OF_THE_PEAK = (
+    *("parameter_bytes", "buffer_bytes", "gradient_at_peak_bytes", "optimizer_state_bytes"),
+    *("activation_bytes", "ddp_bucket_bytes", "temporary_bytes"),
+)
+"""Columns that add up to the peak that was divided, to the byte; all known or none is."""
+
+
+def divided_bytes(row: Mapping[str, Any]) -> int | None:
+    """Give the peak that the parts add up to: of requested bytes, of allocated ones where these are null [bytes]."""
+    requested: int | None = row.get("peak_requested_bytes")
+    return row.get("peak_allocated_bytes") if requested is None else requested

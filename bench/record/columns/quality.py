@@ -11,7 +11,8 @@ QUALITY: tuple[Column, ...] = (
         "nat/token",
         "quality",
         "same",
-        "Training loss per valid token at update number quality_updates; null when quality_updates is 0.",
+        "Training loss per valid token at update number quality_updates; null when quality_updates is 0, or when "
+        "windows were shortened before it.",
     ),
     Column(
         "validation_loss",
@@ -20,7 +21,8 @@ QUALITY: tuple[Column, ...] = (
         "quality",
         "same",
         "Loss per valid token of held-out sequences, with the parameters before update number quality_updates; null "
-        "when quality_updates is 0 or the corpus is too small to hold any out.",
+        "when quality_updates is 0, when windows were shortened before it, or when the corpus is too small to hold any "
+        "out.",
     ),
     Column(
         "parameters_checksum",
@@ -28,7 +30,7 @@ QUALITY: tuple[Column, ...] = (
         None,
         "quality",
         "rank0",
-        "Checksum of the parameters after the last update; if ranks differ, the launch is invalid.",
+        "Checksum of the parameters before the witnessed updates; if ranks differ, the launch is invalid.",
     ),
 )
 """Quality at a fixed update, so that it compares whatever the length of the launch."""

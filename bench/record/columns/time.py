@@ -109,6 +109,14 @@ TIME: tuple[Column, ...] = (
         "micro_step_s; null where that is null.",
     ),
     _time(
+        "micro_step_rank_spread",
+        "ratio",
+        "same",
+        "Mean duration of a micro-step on the slowest rank / on the fastest - 1, without a window's first and its last,"
+        " in which ranks wait for each other; of the timed part where its samples are micro-steps, else of the memory "
+        "pass. Null on one rank, below three micro-batches per update and where gradient_sync is every.",
+    ),
+    _time(
         "whole_update_s",
         "second",
         "max",

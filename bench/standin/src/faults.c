@@ -37,5 +37,11 @@ void hang(void) {
 }
 
 size_t refuse_at_byte(void) { return planted("STANDIN_REFUSE_AT_BYTE"); }
-int blas_refused(void) { return planted("STANDIN_BLAS_REFUSED") != 0; }
+int blas_refused(void) {
+    size_t needed = planted("STANDIN_BLAS_NEEDS_BYTES");
+    lock();
+    size_t used = used_total(current_device());
+    unlock();
+    return planted("STANDIN_BLAS_REFUSED") != 0 || (needed && used + needed > gpu.memory_bytes);
+}
 int persistence_off(void) { return planted("STANDIN_PERSISTENCE_OFF") != 0; }

@@ -11,6 +11,7 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -101,16 +102,17 @@ class SequenceSource:
         self._permutations: dict[int, NDArray[np.int64]] = {}
         self._full_row_starts: NDArray[np.int64] | None = None
 
-    def window(self, update: int, global_batch_size: int, start: int = 0, stop: int | None = None) -> list[Sequence1D]:
+    def window(self, update: int, global_batch_size: int, positions: Sequence[int] | None = None) -> list[Sequence1D]:
         """Give the sequences of one update over all ranks, each (<= T+1,) int64 [tokens].
 
-        Exactly G sequences, fewer only at the end of an epoch of a finite source; with `start` and `stop`, those of
-        them from one position to before another. Any update may be asked for at any time.
+        Exactly G sequences, fewer only at the end of an epoch of a finite source; with `positions`, only those at
+        these places of the window, and no other is read. Any update may be asked for at any time.
 
         Raises:
             BenchError: An epoch holds no whole window and `tail` is `drop`.
         """
-        return [self._sequence(index) for index in self._indices(update, global_batch_size)[start:stop]]
+        indices = self._indices(update, global_batch_size)
+        return [self._sequence(index) for index in (indices if positions is None else indices[list(positions)])]
 
     def window_size(self, update: int, global_batch_size: int) -> int:
         """Count the sequences of one update over all ranks without reading them [sequences]."""
@@ -144,21 +146,22 @@ class SequenceSource:
             )
         return self.num_sequences // global_batch_size
 
-    def full_rows(self, count: int, first: int = 0) -> list[Sequence1D]:
-        """Give `count` sequences of exactly T+1 tokens, all targets, for the largest window there can be.
+    def full_rows(self, positions: Sequence[int]) -> list[Sequence1D]:
+        """Give sequences of exactly T+1 tokens, all targets, for the largest window there can be.
 
-        Whatever the rows setting, they are the packed rows from the start of the corpus that predict no held-out token,
-        from number `first` on, again from the start after the last; a corpus that is shorter than one row is repeated
-        to fill it, and one that has no such row gives all its rows. Tokens of prompts are targets like any other.
+        Whatever the rows setting, they are those at `positions` of the packed rows from the start of the corpus that
+        predict no held-out token, again from the start after the last; a corpus that is shorter than one row is
+        repeated to fill it, and one that has no such row gives all its rows. Tokens of prompts are targets like any
+        other.
         """
         width = self._seq_len + 1
         if self._tokens.size < width:
             row: Sequence1D = np.resize(self._tokens, width).astype(np.int64)
-            return [row] * count
+            return [row] * len(positions)
         if self._full_row_starts is None:
             self._full_row_starts = self._find_full_rows()
-        starts = self._full_row_starts[np.arange(first, first + count) % self._full_row_starts.size]
-        return [self._tokens[start : start + width].astype(np.int64) for start in starts]
+        starts = self._full_row_starts
+        return [self._tokens[i : i + width].astype(np.int64) for i in starts[np.asarray(positions, int) % starts.size]]
 
     def _find_full_rows(self) -> NDArray[np.int64]:
         """Find the packed rows none of whose targets is a target of a held-out sequence."""

@@ -68,6 +68,10 @@ def test_launches_of_other_sweeps_are_not_paired():
 UNLIKE = {
     "cpu": ({"cpu_model": "Another CPU"}, "different machines: cpu_model"),
     "torch": ({"torch_version": "2.6.0"}, "different machines: torch_version 2.13.0 against 2.6.0"),
+    "variable": (
+        {"environment_json": '{"ATEN_CPU_CAPABILITY": "default", "NCCL_DEBUG": "INFO"}'},
+        "different machines: ATEN_CPU_CAPABILITY not set against default",
+    ),
     "method": ({"measurement_version": 2}, "different machines: measurement_version 1 against 2"),
     "device": ({"device": "cuda", "gpu_name": "G"}, "different machines: device cpu against cuda"),
     "global batch": ({"global_batch_size": 128}, "different global batches: global_batch_size 64 against 128"),
@@ -80,11 +84,12 @@ UNLIKE = {
 def test_the_unlike_is_refused_with_reasons_unless_told_to(case):
     """Refused beside what can be compared; alone it is an error; --force compares with a banner."""
     changes, reason = UNLIKE[case]
-    rows = launches([config(1000, measurement_version=1), config(2000, **{"measurement_version": 1, **changes})])
+    known = {"measurement_version": 1, "environment_json": "{}"}
+    rows = launches([config(1000, **known), config(2000, **{**known, **changes})])
     with pytest.raises(BenchError, match="nothing is comparable") as error:
         compare(rows)
     assert reason in str(error.value)
-    more = [*rows, *launches([config(1), config(1), config(1100, measurement_version=1)])[6:]]
+    more = [*rows, *launches([config(1), config(1), config(1100, **known)])[6:]]
     refused, compared = compare(more).candidates
     assert (refused.is_refused, refused.verdict) == (True, None)
     assert reason in refused.reason

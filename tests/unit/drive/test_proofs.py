@@ -13,6 +13,8 @@ import pytest
 from bench.check.exchange.lines import Line, Verdict
 from bench.drive import proofs
 from bench.drive.proofs import Proofs
+from bench.drive.recording import row_of
+from bench.drive.schedule import PlannedLaunch
 from bench.errors import StorageError
 from bench.launch.launcher import LaunchEnd, Launcher
 from bench.launch.outcome import RankEnd
@@ -26,14 +28,15 @@ from tests.integration import trivial
 class ProvingLauncher(Launcher):
     """Answer at once on the weighting, with one and the same error, and count how often it was asked."""
 
-    def __init__(self, verdict: Verdict = "PASS") -> None:
+    def __init__(self, verdict: Verdict = "PASS", words: str = "made up") -> None:
         super().__init__(preload=())
         self.asked = 0
         self.verdict = verdict
+        self.words = words
 
     def run(self, work: str, paths: Any, ranks: Any, *_: Any, **__: Any) -> LaunchEnd:
         self.asked += 1
-        lines = [Line("weighting", self.verdict, 3.25e-17, "made up").as_row()]
+        lines = [Line("weighting", self.verdict, 3.25e-17, self.words).as_row()]
         ends = tuple(RankEnd(rank, 0, {"outcome": "ok", "lines": lines}, None) for rank in ranks)
         return LaunchEnd(ends, None, 0.01, pids=(4711,))
 
@@ -79,7 +82,7 @@ def test_proof_on_a_gpu_gives_it_back_before_the_launch_begins(
 ) -> None:
     """Its processes would be taken for somebody else's by the look before the launch."""
     waited_for: list[tuple[int, ...]] = []
-    monkeypatch.setattr(proofs, "wait_for_release", waited_for.append)
+    monkeypatch.setattr(proofs, "wait_for_release", lambda pids, **_: waited_for.append(pids))
     sweep = trivial.sweep_of({"seed": [0]}, {"device": device})
     (trial,) = expand(sweep, MachineFacts("cuda", 1))
     assert isinstance(trial, Trial)
@@ -122,3 +125,27 @@ def test_folder_that_takes_no_proof_ends_the_sweep_by_name(paths: SweepPaths, tr
     (paths.folder / "logs").write_text("a file in the way")
     with pytest.raises(StorageError, match=r"logs/proof-.* cannot be made"):
         Proofs(paths, ProvingLauncher()).for_trial(trial)
+
+
+def test_a_device_that_computes_wrongly_makes_its_launches_invalid(paths: SweepPaths, trial: Trial) -> None:
+    """The proof says so, the row of a launch that ended well too, and the next run asks the device again."""
+    wrong = "arithmetic: fp32 on GPU: a gradient is off by 1.0e+00; limit 1.2e-04"
+    proofs = Proofs(paths, ProvingLauncher("FAIL", wrong))
+    proofs.for_trial(trial)
+    assert proofs.why_arithmetic_is_wrong(trial) == wrong
+    ended_well = LaunchEnd((RankEnd(0, 0, {"outcome": "ok", "rank": 0}, None),), None, 0.01)
+    row, _ = row_of("s", PlannedLaunch(trial, 0, 0, 0), ended_well, "2026-01-01T00:00:00+00:00", contradiction=wrong)
+    assert (row["outcome"], row["reason"]) == ("invalid", wrong)
+    later = ProvingLauncher()
+    again = Proofs(paths, later)
+    again.for_trial(trial)
+    assert later.asked == 1
+    assert again.why_arithmetic_is_wrong(trial) is None
+
+
+def test_a_wrong_step_is_no_fault_of_the_device(paths: SweepPaths, trial: Trial) -> None:
+    proofs = Proofs(paths, ProvingLauncher("FAIL"))
+    proofs.for_trial(trial)
+    assert proofs.why_arithmetic_is_wrong(trial) is None
+    assert Proofs(paths, later := ProvingLauncher()).for_trial(trial)["proof"] == "FAIL"
+    assert later.asked == 0

@@ -21,9 +21,9 @@ from tests.telemetry_script import TIMED_S, Stepped, end_of
 @pytest.fixture(autouse=True)
 def not_hung() -> Iterator[None]:
     """Forget before and after that NVML ever hung in this process."""
-    nvml.hung.clear()
+    nvml.hangs.forget()
     yield
-    nvml.hung.clear()
+    nvml.hangs.forget()
 
 
 class Bench:

@@ -32,3 +32,10 @@ def test_memory_that_stays_stops_the_sweep_and_names_process_and_gpu() -> None:
 def test_machine_without_nvml_is_not_waited_for() -> None:
     """What is not told cannot be waited for."""
     wait_for_release([7], lambda: NvmlReport(problem="none"), lambda seconds: pytest.fail("it waited"))
+
+
+def test_signal_ends_the_wait_for_memory() -> None:
+    """No further launch depends on it; the process that holds it is not waited for."""
+    waits: list[float] = []
+    wait_for_release([7], lambda: report(7), waits.append, is_interrupted=lambda: len(waits) == 2)
+    assert len(waits) == 2

@@ -40,6 +40,21 @@ def test_ok_needs_exit_zero_and_a_result_of_every_rank() -> None:
     assert decide([RankEnd(0, 0, OK, None), RankEnd(1, -9, OK, None)]).outcome == "killed"
 
 
+MEASURED = document("ok", is_witnessed=False)
+
+
+@pytest.mark.parametrize("code", [1, 87, -9, -6, None])
+def test_whole_result_stands_whatever_the_witnessed_updates_came_to(code: int | None) -> None:
+    """They come last: a rank that fails, is killed or hangs there, and peers that are ended for it, change nothing."""
+    failed = RankEnd(1, code, MEASURED, None)
+    for peer in (RankEnd(0, 0, OK, None), RankEnd(0, -2, MEASURED, None, ended_by_driver=True)):
+        for stopped in (None, Stopped("hang", "no progress", 1), Stopped("timeout", "too long")):
+            assert decide([peer, failed], stopped).outcome == "ok"
+    assert decide([RankEnd(0, 0, OK, None), failed], Stopped("interrupted", "Ctrl-C")).outcome == "interrupted"
+    assert decide([RankEnd(0, 1, document("oom"), None), failed]).outcome == "oom"
+    assert decide([RankEnd(0, -9, None, None), failed]).outcome == "killed"
+
+
 def test_rank_that_left_silently_is_the_cause_not_the_peer_whose_connection_broke() -> None:
     """An error that a peer's end causes is second to that end.
 

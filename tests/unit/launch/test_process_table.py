@@ -14,12 +14,14 @@ from bench.launch.process_table import (
     descendants,
     identify,
     is_alive,
+    is_dead,
     is_stopped,
+    kill_tree,
     kill_with_token,
     thread_count,
     with_token,
 )
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(3600)"]
 
@@ -58,6 +60,24 @@ def test_only_processes_with_the_token_are_killed() -> None:
         for child in children:
             child.kill()
             child.wait()
+
+
+def test_process_is_killed_with_all_below_it_although_they_are_stopped() -> None:
+    """What was forked a moment ago is not yet tied to its parent's life, and a stopped one never will be."""
+    code = f"import subprocess, time; subprocess.Popen({SLEEP!r}); time.sleep(3600)"
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    other = subprocess.Popen(SLEEP)
+    try:
+        (child,) = wait_until(lambda: descendants(parent.pid) or None, "it has a child")
+        os.kill(child, signal.SIGSTOP)
+        kill_tree(parent.pid)
+        assert parent.wait(timeout=PATIENCE_S) == -signal.SIGKILL
+        assert is_dead(child)
+        assert other.poll() is None
+    finally:
+        for process in (parent, other):
+            process.kill()
+            process.wait()
 
 
 def test_stopped_process_is_told_from_a_running_one() -> None:

@@ -26,6 +26,23 @@ def test_processor_without_a_model_name_is_its_architecture(root: Path, monkeypa
     assert host.cpu_model() == "Some CPU @ 2 GHz"
 
 
+@pytest.mark.parametrize(
+    ("line", "dtypes"),
+    [
+        ("flags\t\t: fpu avx2 avx512f avx512_bf16 amx_fp16", ["bf16", "fp16"]),
+        ("flags\t\t: fpu avx2 avx512f avx512_bf16", ["bf16"]),
+        ("flags\t\t: fpu avx2 f16c", []),
+        ("Features\t: fp asimd asimdhp bf16", ["bf16", "fp16"]),
+        ("processor\t: 0", None),
+    ],
+)
+def test_16_bit_units_are_read_from_the_flags(root: Path, line: str, dtypes: list[str] | None) -> None:
+    """Conversion alone (f16c) is no unit, and silence is not absence."""
+    assert host.cpu_16bit_dtypes() is None
+    (root / "cpuinfo").write_text(f"processor\t: 0\n{line}\n")
+    assert host.cpu_16bit_dtypes() == dtypes
+
+
 def test_peak_of_resident_memory_is_in_bytes(root: Path) -> None:
     """The kernel writes KiB."""
     assert host.host_peak_rss_bytes() is None

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from bench.measure.profiler import Part, Profiler
+from bench.measure.cpu_use import CpuCounters
+from bench.measure.profiler import Part, PartName, Profiler
 from tests.fakes import CountingClock, FakeDevice, applied, full_plan
 
 
@@ -165,3 +166,34 @@ def test_processor_time_is_read_at_the_edges_alone(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("bench.measure.profiler.time.process_time_ns", clock)
     assert run_part(FakeDevice(), 5).cpu_seconds == 1.0
     assert clock.now == 2_000_000_000
+
+
+@pytest.mark.parametrize(("name", "reads"), [("timed", 2), ("warmup", 0), ("memory", 0)])
+def test_cores_are_looked_at_outside_the_clock_of_the_timed_part_alone(name: PartName, reads: int) -> None:
+    """Once before the clock starts and once after it stops: the clock sees the same with and without."""
+    lengths = []
+    for ticks in (0, 1000):
+        clock, looks = CountingClock(), Looks(ticks)
+        looks.clock = clock
+        profiler = Profiler(FakeDevice(), clock, looks)
+        profiler.begin(name, 1)
+        part = profiler.end()
+        assert looks.count == reads
+        assert part.cpu.cores_s == (1.0 if reads else None)
+        lengths.append(part.host_seconds)
+    assert lengths[0] == lengths[1]
+
+
+class Looks:
+    """Count looks at the cores, each of which takes so many ticks of the clock."""
+
+    clock: CountingClock
+
+    def __init__(self, ticks: int) -> None:
+        self.ticks, self.count = ticks, 0
+
+    def __call__(self) -> CpuCounters:
+        """Look once."""
+        self.count += 1
+        self.clock.now += self.ticks
+        return CpuCounters(cores_s=float(self.count))

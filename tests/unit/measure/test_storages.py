@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from bench.measure.device import MemoryPass, PeakParts, Residents
+from bench.measure.device import PeakParts, Residents, Witnessed
 from bench.measure.storages import LiveStorages, Use
 from bench.measure.witness import DispatchWitness
 
@@ -27,7 +27,7 @@ def kibibytes(count: int) -> torch.Tensor:
     return torch.empty(count * KIBI, dtype=torch.uint8)
 
 
-def parts_of(passed: MemoryPass) -> PeakParts:
+def parts_of(passed: Witnessed) -> PeakParts:
     assert passed.parts is not None
     assert passed.parts.total_bytes == passed.live_peak_bytes
     return passed.parts
@@ -151,9 +151,7 @@ class Tower(nn.Module):
         return rows.sum()
 
 
-def step(
-    model: nn.Module, rows: torch.Tensor, amp: torch.dtype | None = None, with_backward: bool = True
-) -> MemoryPass:
+def step(model: nn.Module, rows: torch.Tensor, amp: torch.dtype | None = None, with_backward: bool = True) -> Witnessed:
     """Run forward and backward under the witness."""
 
     def residents() -> Residents:

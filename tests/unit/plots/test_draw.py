@@ -75,6 +75,16 @@ def test_the_breakdown_adds_up_to_the_peak():
     assert (bar.total, bar.phase, round(bar.share, 2)) == (1000, "forward", 0.59)
 
 
+@pytest.mark.parametrize("divided", [DIVIDED, PARTS])
+def test_what_the_allocator_gave_beyond_what_was_asked_is_a_part_of_its_own(divided):
+    """The whole bar is what was allocated; the other parts are what was requested."""
+    (bar,) = breakdowns([ok_row(**divided, peak_requested_bytes=1000)])
+    counted = {"peak_requested_bytes": 1000, "peak_allocated_bytes": 1040, "allocator_rounding_bytes": 40}
+    (rounded,) = breakdowns([ok_row(**{**divided, **counted})])
+    assert rounded.parts == {**bar.parts, "allocator rounding": 40}
+    assert (bar.total, rounded.total) == (1000, 1040)
+
+
 def test_a_peak_that_was_not_divided_has_one_rest():
     """It is the peak less the known parts; a row that lacks one of them is left out, not drawn as zero."""
     rows = numbered([ok_row(**PARTS), ok_row(**{**PARTS, "gradient_bytes": None}), failed_row()])
@@ -85,9 +95,10 @@ def test_a_peak_that_was_not_divided_has_one_rest():
 
 
 def test_traces_hold_the_timed_updates_of_ok_launches():
-    """Updates without a duration, and launches that failed, have no trace."""
+    """Updates without a duration or under the witness, which slows them, and launches that failed, have no trace."""
     rows = launches([config(1000), config(None)], rounds=2)
-    updates = [{**u, **{k: rows[0][k] for k in ("trial_id", "round", "attempt")}} for u in losses([5, 4, 3])]
+    updates = [{**u, **{k: rows[0][k] for k in ("trial_id", "round", "attempt")}} for u in losses([5, 4, 3, 2])]
+    updates[3] |= {"phase": "witness"}
     updates[0] |= {"phase": "first"}
     updates[1] |= {"seconds": None}
     (trace,) = traces_of(rows, updates)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from bench.loop import AccumulationLoop, GradientSync, Precision, SummedCrossEntropy
+from bench.loop.switches import read_switches
 from bench.measure.cpu import CpuDevice
 from bench.measure.profiler import Profiler
 from bench.rank import feed as feed_module
@@ -132,13 +133,13 @@ def test_waiting_for_data_is_counted_and_flagged(monkeypatch: pytest.MonkeyPatch
     """
     bench, device = planted(FIXED, lambda _: 0.05, nothing)
     monkeypatch.setattr(feed_module.time, "perf_counter_ns", device.clock)
-    read = bench.feed._sequences
+    read = bench.feed._lay_out
 
     def slow_read(*arguments: Any) -> Any:
         device.now_s += 0.03
         return read(*arguments)
 
-    monkeypatch.setattr(bench.feed, "_sequences", slow_read)
+    monkeypatch.setattr(bench.feed, "_lay_out", slow_read)
     row, _, _ = row_of(bench)
     assert row["data_wait_s"] == pytest.approx(20 * 0.03)
     assert row["data_wait_share"] == pytest.approx(0.03 / 0.13)
@@ -206,7 +207,7 @@ def test_a_scale_that_keeps_overflowing_shows_in_counts_and_flag() -> None:
         torch.device("cpu"),
         observer=profiler,
     )
-    bench.profiler, bench.device = profiler, profiler._device
+    bench.profiler, bench.device, bench.switches = profiler, profiler._device, read_switches("cpu")
     row, updates, _ = row_of(bench)
     assert row["outcome"] == "ok"
     assert "amp_skips" in row["flags"]

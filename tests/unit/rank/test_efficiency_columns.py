@@ -106,6 +106,7 @@ def _widths(bench: Workbench, updates: list[int]) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.filterwarnings("ignore:CUDA is not available")  # no GPU is there to cast for
 def test_share_of_the_calibrated_ceiling_is_that_of_this_device_and_mode() -> None:
     """The ceiling in the precision that the trial computes in."""
     calibrate(1e9)

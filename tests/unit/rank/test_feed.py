@@ -89,6 +89,30 @@ def test_rank_without_a_chunk_gets_no_micro_batch(mode: Literal["buffered", "str
     assert [len(read(feed(mode, rank, 3, 2, 6, 8), 2)[1]) for rank in range(3)] == [1, 0, 0]
 
 
+@pytest.mark.parametrize("mode", ["buffered", "streamed"])
+def test_rank_reads_no_sequence_of_another(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With eight ranks seven eighths of a window are theirs: reading them all would cost every rank the whole."""
+    asked: list[int] = []
+    sequence = SequenceSource._sequence
+
+    def counted(source: SequenceSource, index: int) -> Any:
+        asked.append(index)
+        return sequence(source, index)
+
+    monkeypatch.setattr(SequenceSource, "_sequence", counted)
+    per_rank = []
+    for rank in range(4):
+        made = feed(mode, rank, 4, 2, 16, None)
+        asked.clear()
+        window = made.next_window()
+        while mode == "buffered" and len(asked) < 4:  # the next window is cut with this one
+            window = made.next_window()
+        list(window)
+        per_rank.append(list(asked))
+    assert [len(indices) for indices in per_rank] == [4] * 4
+    assert len({index for indices in per_rank for index in indices}) == 16
+
+
 def test_waiting_for_data_is_timed_in_both_modes() -> None:
     """The time to cut micro-batches is not hidden in the time to compute."""
     for mode in ("buffered", "streamed"):

@@ -9,17 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.measure.device import MemoryPass, MemoryPeaks, PeakParts
-from bench.rank.memory_columns import memory_columns, why_memory_is_wrong
-from bench.rank.protocol import run_protocol
-from tests.small_launch import build, columns_of
+from bench.measure.device import MemoryPeaks, PeakParts, Witnessed
+from bench.rank.columns import facts_before
+from bench.rank.memory_columns import divide_peak, memory_columns, why_memory_is_wrong
+from bench.rank.protocol import FULL_ROWS, run_protocol
+from bench.record.columns.memory import PARTS_OF_THE_PEAK
+from tests.small_launch import build, columns_and_witnessed, columns_of
 
 torch.set_num_threads(1)
-
-PARTS = (
-    *("parameter_bytes", "buffer_bytes", "gradient_at_peak_bytes", "optimizer_state_bytes"),
-    *("activation_bytes", "ddp_bucket_bytes", "temporary_bytes"),
-)
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +55,8 @@ def test_parts_add_up_to_the_peak_under_any_settings() -> None:
                 **config,
             )
         )
-        assert sum(columns[part] for part in PARTS) == columns["peak_allocated_bytes"]
-        assert min(columns[part] for part in PARTS) >= 0
+        assert sum(columns[part] for part in PARTS_OF_THE_PEAK) == columns["peak_allocated_bytes"]
+        assert min(columns[part] for part in PARTS_OF_THE_PEAK) >= 0
         assert columns["gradient_at_peak_bytes"] <= columns["gradient_bytes"] == columns["parameter_bytes"]
         assert columns["parameter_bytes"] == 4 * columns["parameters_unique"]
         assert columns["unwitnessed_bytes"] == 0
@@ -72,12 +69,11 @@ def test_parts_add_up_to_the_peak_under_any_settings() -> None:
 def test_witness_finds_what_lives_throughout_by_itself() -> None:
     """The columns of sizes and the storages seen at the peak are two accounts of the same bytes."""
     bench = build()
-    observed = run_protocol(bench)
-    columns = memory_columns(bench, observed)
-    for passed in observed.memory_passes:
-        assert passed.parts is not None
-        assert passed.parts.model_bytes == sum(4 * parameter.numel() for parameter in bench.model.parameters())
-        assert passed.parts.optimizer_state_bytes == columns["optimizer_state_bytes"]
+    columns, _, witnessed = columns_and_witnessed(bench)
+    (told,) = witnessed.updates
+    assert told.parts is not None
+    assert told.parts.model_bytes == sum(4 * parameter.numel() for parameter in bench.model.parameters())
+    assert told.parts.optimizer_state_bytes == columns["optimizer_state_bytes"]
 
 
 LARGE = {"seq_len": 128, "data": {"synthetic": {"documents": 1000, "mean_tokens": 150}, "rows": "packed"}}
@@ -126,67 +122,79 @@ def test_checkpointing_lowers_activations_alone() -> None:
     assert checkpointed["optimizer_state_bytes"] == plain["optimizer_state_bytes"]
 
 
-def with_counters(allocated: int, live: int, phase: str, parts_phase: str, timed: int | None = None) -> dict[str, Any]:
-    """Give the columns of a device with counters that read so, of which the witness saw `live` bytes."""
-    bench = build()
-    observed = run_protocol(bench)
-    lasting = sum(4 * p.numel() for p in bench.model.parameters())
-    parts = PeakParts(parts_phase, lasting, 10, 0, 20, 30, live - lasting - 60)
-    for part in observed.parts:
-        peak = timed if part.name == "timed" and timed is not None else allocated
-        object.__setattr__(part, "peaks", MemoryPeaks(peak, peak + 1, peak + 2, 3))
-    passes = tuple(MemoryPass(live, 0, parts, phase) for _ in observed.memory_passes)
-    object.__setattr__(observed, "memory_passes", passes)
-    return memory_columns(bench, observed)
-
-
 MILLION = 1_000_000
 
 
-def test_with_counters_what_the_witness_missed_is_temporary() -> None:
-    """The counters' peak is the row's; scratch and rounding make the difference, which is kept apart too."""
-    columns = with_counters(MILLION, MILLION - 500, "backward", "backward")
-    assert columns["peak_allocated_bytes"] == MILLION
-    assert (columns["gradient_at_peak_bytes"], columns["activation_bytes"], columns["ddp_bucket_bytes"]) == (10, 20, 30)
-    assert columns["unwitnessed_bytes"] == 500
-    assert columns["peak_inactive_split_bytes"] == 3
-    assert columns["first_update_peak_reserved_bytes"] == MILLION + 2
+def with_counters(
+    peaks: dict[str, int] | None = None,
+    phase: str = "backward",
+    witnessed: int = MILLION - 500,
+    witnessed_phase: str = "backward",
+) -> dict[str, Any]:
+    """Give the columns of a device with counters that tell so many requested bytes, of which the witness saw some.
 
-
-def test_of_equal_peaks_the_last_is_divided() -> None:
-    """Buckets of DistributedDataParallel have no name in a pass before which no exchange was seen."""
+    Args:
+        peaks: Requested bytes of the parts of a name; of all others a million. Of each 7 more were allocated.
+        phase: Where the update of full rows peaked.
+        witnessed: Most bytes that the witness saw.
+        witnessed_phase: Where it saw them.
+    """
     bench = build()
-    observed = run_protocol(bench)
-    lasting = sum(4 * p.numel() for p in bench.model.parameters())
+    facts, observed = facts_before(bench), run_protocol(bench)
     for part in observed.parts:
-        object.__setattr__(part, "peaks", MemoryPeaks(MILLION, MILLION, MILLION, 0))
-    buckets = (0, 70, 80)
-    passes = tuple(
-        MemoryPass(MILLION, 0, PeakParts("backward", lasting, 0, 0, 0, count, MILLION - lasting - count), "backward")
-        for count in buckets
-    )
-    object.__setattr__(observed, "memory_passes", passes)
-    assert memory_columns(bench, observed)["ddp_bucket_bytes"] == 80
+        asked = (peaks or {}).get(part.name, MILLION)
+        object.__setattr__(part, "peaks", MemoryPeaks(asked + 7, asked + 8, asked + 9, 3, asked))
+    full_rows = list(observed.part("memory"))[FULL_ROWS].peaks.requested_bytes
+    object.__setattr__(observed, "peak_phase", (phase, full_rows))
+    columns = facts | memory_columns(bench, observed)
+    lasting = columns["parameter_bytes"] + columns["optimizer_state_bytes"]
+    parts = PeakParts(witnessed_phase, lasting, 10, 0, 20, 30, witnessed - lasting - 60)
+    return columns | dict.fromkeys(PARTS_OF_THE_PEAK[-3:]) | divide_peak(columns, Witnessed(witnessed, 0, parts))
+
+
+def test_with_counters_what_the_witness_missed_is_temporary() -> None:
+    """The counters' peak is the row's, and was reached when nobody watched; scratch is kept apart too."""
+    columns = with_counters()
+    assert columns["peak_requested_bytes"] == MILLION
+    assert (columns["peak_allocated_bytes"], columns["allocator_rounding_bytes"]) == (MILLION + 7, 7)
+    assert (columns["gradient_at_peak_bytes"], columns["activation_bytes"], columns["ddp_bucket_bytes"]) == (10, 20, 30)
+    assert sum(columns[part] for part in PARTS_OF_THE_PEAK) == MILLION
+    assert columns["unwitnessed_bytes"] == 500
+    assert columns["peak_phase"] == "backward"
+    assert columns["peak_inactive_split_bytes"] == 3
+    assert columns["first_update_peak_reserved_bytes"] == MILLION + 9
 
 
 @pytest.mark.parametrize(
-    ("parts_phase", "timed", "phase"), [("forward", None, "backward"), ("backward", MILLION + 1, None)]
+    ("told", "phase"),
+    [
+        ({"witnessed_phase": "forward"}, "backward"),
+        ({"witnessed": MILLION + 1}, "backward"),
+        ({"peaks": {"timed": MILLION + 1}}, None),
+    ],
 )
-def test_peak_that_the_witness_did_not_see_is_not_divided(
-    parts_phase: str, timed: int | None, phase: str | None
-) -> None:
-    """Its highest moment was in another phase, or the timed part went higher: then the parts are of something else."""
-    columns = with_counters(MILLION, MILLION - 500, "backward", parts_phase, timed)
-    assert columns["peak_allocated_bytes"] == (timed or MILLION)
-    assert [columns[name] for name in PARTS[-3:]] == [None] * 3
-    assert columns["gradient_at_peak_bytes"] is None
+def test_peak_of_another_moment_is_not_divided(told: dict[str, Any], phase: str | None) -> None:
+    """The witness was highest in another phase, or saw more than there was, or the timed part went higher."""
+    columns = with_counters(**told)
+    assert columns["peak_requested_bytes"] == MILLION + ("peaks" in told)
+    assert [columns.get(name) for name in (*PARTS_OF_THE_PEAK[-3:], "gradient_at_peak_bytes")] == [None] * 4
     assert columns["peak_phase"] == phase
+
+
+def test_witness_decides_no_peak_of_a_device_with_counters() -> None:
+    """Only a CPU, which has none, takes the witness's."""
+    assert with_counters(witnessed=MILLION + 1)["peak_allocated_bytes"] == MILLION + 7
+    bench = build()
+    observed = run_protocol(bench)
+    assert memory_columns(bench, observed)["peak_allocated_bytes"] is None
+    assert columns_of(build())["peak_allocated_bytes"] > 0
 
 
 SOUND = {
     "parameter_bytes": 10,
     "gradient_bytes": 10,
     "optimizer_state_bytes": 20,
+    "peak_requested_bytes": 45,
     "peak_allocated_bytes": 50,
     "peak_active_bytes": 60,
     "peak_reserved_bytes": 70,
@@ -198,10 +206,11 @@ SOUND = {
     ("name", "value", "said"),
     [
         (
-            "peak_allocated_bytes",
+            "peak_requested_bytes",
             39,
             "the peak of 39 B is less than the 40 B of parameters, gradients and optimizer state",
         ),
+        ("peak_allocated_bytes", 44, "peak_requested_bytes = 45 exceeds peak_allocated_bytes = 44"),
         ("peak_active_bytes", 49, "peak_allocated_bytes = 50 exceeds peak_active_bytes = 49"),
         ("peak_reserved_bytes", 59, "peak_active_bytes = 60 exceeds peak_reserved_bytes = 59"),
         ("device_capacity_bytes", 69, "peak_reserved_bytes = 70 exceeds device_capacity_bytes = 69"),

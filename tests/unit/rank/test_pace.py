@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 
 from bench.measure.update_times import UpdateTime
 from bench.rank.pace import SEGMENT_S_AT_MOST, WHOLE_UPDATES, Pace
+from bench.sweep.expand import MachineFacts, expand
 from bench.sweep.fields import MeasureSpec
+from bench.sweep.file import load_sweep
+from bench.sweep.trial import Trial
 
 Source = Callable[[], UpdateTime]
 
@@ -193,6 +197,27 @@ def test_windows_are_shortened_where_three_whole_updates_would_not_fit() -> None
     warm_up(pace, source)
     time_it(pace, source)
     assert pace.precision.mean_s == pytest.approx(60.0)
+
+
+def test_quickstart_is_near_two_minutes_where_bf16_is_emulated() -> None:
+    """Two cores of 40,000 tokens/s in fp32 and 5,000 in bf16: all launches, what is before the warm-up included."""
+    sweep = load_sweep(Path(__file__).parents[3] / "sweeps" / "quickstart.yaml")
+    measure = sweep.spec.measure
+    total_s = 0.0
+    for trial in expand(sweep, MachineFacts("cpu", 0)):
+        assert isinstance(trial, Trial)
+        config = trial.config
+        assert config.global_batch_size is not None
+        assert config.accumulation_steps is not None
+        rate = 5_000 if config.amp_mode == "bf16" else 40_000
+        update_s = config.global_batch_size * config.seq_len / rate
+        noise = noisy(update_s, 0.05)
+        for _ in range(measure.rounds):
+            pace = Pace(measure, config.accumulation_steps, update_s)
+            updates = max(measure.quality_updates, 4) + sum(warm_up(pace, noise))
+            segments = time_it(pace, noise)
+            total_s += (updates + sum(map(len, segments))) * update_s
+    assert total_s < 110.0, "what is left of two minutes is for proofs, starts and the plot"
 
 
 def test_windows_are_never_shortened_below_four_micro_steps_nor_with_a_fixed_length() -> None:

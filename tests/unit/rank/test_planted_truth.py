@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from bench.measure.cpu_use import CpuCounters
 from bench.rank.ranks import Ranks
 from bench.rank.timed_columns import timing_of
 from benchmarks.simulate import correlated_noise
-from tests.planted_launch import Seconds, planted, row_of
+from tests.planted_launch import PlantedDevice, Seconds, planted, row_of
 
 TOKENS_PER_UPDATE = 4 * 16
 
@@ -76,8 +76,8 @@ def test_every_update_of_the_launch_is_in_the_table_once() -> None:
     row, updates, _ = row_of(bench)
     assert [update["update"] for update in updates] == list(range(len(updates)))
     phases = list(dict.fromkeys(update["phase"] for update in updates))
-    assert phases == ["first", "memory", "quality", "warmup", "timed"]
-    assert row["launch_updates"] == len(updates)
+    assert phases == ["first", "memory", "quality", "warmup", "timed", "witness"]
+    assert row["launch_updates"] + row["witnessed_updates"] == len(updates)
     assert row["warmup_updates"] == sum(update["phase"] == "warmup" for update in updates)
     assert row["valid_tokens_per_s"] == pytest.approx(TOKENS_PER_UPDATE / 0.1, rel=0.005)
     assert row["final_train_loss"] == 3.0
@@ -102,7 +102,7 @@ def test_a_rank_runs_what_rank_0_says() -> None:
     row, updates, observed = row_of(bench)
     assert [len(part.samples) for part in observed.part("warmup")] == [7, 4]
     assert [len(part.samples) for part in observed.part("timed")] == [5, 3]
-    assert (row["segments"], row["updates_attempted"], len(updates)) == (2, 8, 4 + 11 + 8)
+    assert (row["segments"], row["updates_attempted"], len(updates)) == (2, 8, 4 + 11 + 8 + 1)
 
 
 def test_a_transient_is_left_to_the_warm_up() -> None:
@@ -136,24 +136,35 @@ def test_more_memory_in_the_timed_part_than_in_the_memory_pass_is_flagged_and_re
     """The larger of the two is the row's."""
     bench, device = planted({"preset": "quick"}, nothing, noisy(0.1, 0.001))
     held = device.allocator.allocated
-    counted = 0
+    bench.loop._update_s = spiking(device, requested=5000, rounding=0)  # type: ignore[attr-defined]
+    row, _, _ = row_of(bench)
+    assert row["flags"] == ["mem_unstable"]
+    assert row["peak_requested_bytes"] == row["peak_allocated_bytes"] == held + 5000
+    assert row["peak_phase"] is None, "the memory pass did not reach it, so nothing is known of it"
+
+
+def test_blocks_that_the_allocator_left_whole_are_not_the_launchs_doing() -> None:
+    """The same bytes are requested; what is given beyond them depends on what came before, so it raises no flag."""
+    bench, device = planted({"preset": "quick"}, nothing, noisy(0.1, 0.001))
+    held = device.allocator.allocated
+    bench.loop._update_s = spiking(device, requested=1000, rounding=4000)  # type: ignore[attr-defined]
+    row, _, _ = row_of(bench)
+    assert row["flags"] == []
+    assert (row["peak_requested_bytes"], row["peak_allocated_bytes"]) == (held + 1000, held + 5000)
+    assert row["allocator_rounding_bytes"] == 4000
+    assert row["peak_phase"] == "update"
+
+
+def spiking(device: PlantedDevice, requested: int, rounding: int) -> Callable[[int], float]:
+    """Take 1000 bytes for a moment in each update; once, in the timed part, so many and what they are rounded to."""
 
     def update_s(update: int) -> float:
-        nonlocal counted
-        counted += 1
-        device.allocator.allocate(1000)
-        device.allocator.free(1000)
-        if update == 35:
-            device.allocator.allocate(5000)
-            device.allocator.free(5000)
+        for count, more in ((1000, 0), (requested, rounding))[: 2 if update == 35 else 1]:
+            device.allocator.allocate(count, more)
+            device.allocator.free(count, rounding=more)
         return 0.1
 
-    bench.loop._update_s = update_s  # type: ignore[attr-defined]
-    row, _, _ = row_of(bench)
-    assert counted > 35
-    assert row["flags"] == ["mem_unstable"]
-    assert row["peak_allocated_bytes"] == held + 5000
-    assert row["peak_phase"] is None, "the memory pass did not reach it, so nothing is known of it"
+    return update_s
 
 
 def test_others_on_our_cores_are_flagged_though_the_interval_is_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,6 +230,15 @@ def test_updates_too_long_for_three_are_shortened_and_extrapolated() -> None:
     assert losses == {"first": {False}, "timed": {True}}
     assert {update["train_loss"] for update in updates if update["phase"] in {"warmup", "confirm", "whole"}} <= {None}
     assert row["windows_partial"] == 0
+
+
+@pytest.mark.parametrize(("quality_updates", "kept"), [(3, (True, True)), (4, (False, True)), (5, (False, False))])
+def test_quality_before_windows_are_shortened_is_kept(quality_updates: int, kept: tuple[bool, bool]) -> None:
+    """Updates 0 to 3 are of full windows, and so are the parameters that update 4 starts from."""
+    bench, _ = planted({"preset": "normal", "quality_updates": quality_updates}, lambda _: 1.0, lambda _: 1.6, **LONG)
+    row, _, _ = row_of(bench)
+    assert row["time_method"] == "extrapolated"
+    assert (row["final_train_loss"] is not None, row["validation_loss"] is not None) == kept
 
 
 def test_micro_steps_that_get_slower_break_the_law_and_are_flagged() -> None:
@@ -306,3 +326,21 @@ def test_edges_of_the_timed_part_hold_all_of_it_and_nothing_else() -> None:
     assert timing["timed_to_s"] - timing["timed_from_s"] == pytest.approx(row["timed_s"])
     assert timing["pid"] == os.getpid()
     assert timing["reserved_bytes"] == list(observed.part("timed"))[-1].peaks.reserved_bytes
+    assert timing["held_from_s"] == pytest.approx(100.5), "the planted allocator holds the same throughout"
+    assert timing["held_to_s"] == timing["timed_to_s"]
+
+
+def test_memory_outside_torch_is_told_while_the_allocator_holds_the_same() -> None:
+    """It grows in the second update and after the timed part: in between it holds what it holds at the last edge."""
+    bench, device = planted({"warmup_updates": 2, "updates": 2, "quality_updates": 9}, nothing, lambda _: 0.5)
+
+    def update_s(update: int) -> float:
+        if update in (1, 8):
+            device.allocator.allocate(1 << 20)
+        return 0.5
+
+    bench.loop._update_s = update_s  # type: ignore[attr-defined]
+    _, _, observed = row_of(bench)
+    timing = timing_of(observed)
+    assert (timing["timed_from_s"], timing["timed_to_s"]) == (pytest.approx(3.0), pytest.approx(4.0))
+    assert (timing["held_from_s"], timing["held_to_s"]) == (pytest.approx(1.0), pytest.approx(4.0))

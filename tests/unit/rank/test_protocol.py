@@ -13,10 +13,12 @@ from bench.launch.trial_file import TrialFile
 from bench.launch.watchdog import LaunchLimits, Watchdog
 from bench.loop import NoObserver
 from bench.measure.cpu import CpuDevice
-from bench.rank.columns import doubts, measured_columns, train_losses, update_rows, why_invalid
+from bench.rank.columns import doubts, facts_before, measured_columns, train_losses, update_rows, why_invalid
 from bench.rank.protocol import Observations, run_protocol
 from bench.rank.quality import validation_loss
 from bench.rank.ranks import Ranks
+from bench.rank.witnessed import witness_updates
+from bench.rank.witnessed_columns import witnessed_columns
 from bench.rank.workbench import Workbench, build_workbench
 from bench.sweep.fields import MeasureSpec, TrialConfig
 from tests.loops import Bomb
@@ -159,6 +161,7 @@ def test_memory_pass_starts_after_an_applied_update() -> None:
     losses = train_losses(bench, observed)
     columns = measured_columns(bench, observed, losses)
     rows = update_rows(observed, losses)
+    columns |= witnessed_columns(bench, witness_updates(bench, is_shortened=False), facts_before(bench) | columns)
     assert [row["result"] for row in rows][:3] == ["skipped", "applied", "applied"]
     assert [row["loss_scale"] for row in rows][:2] == [65536.0, 32768.0]
     # The launch's first update holds the one-off costs, whatever the scaler made of it.

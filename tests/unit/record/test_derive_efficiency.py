@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.record.derive import derive
+from bench.record.derive import derive, doubts_of_derived
 
 SHARES = ("model_flops_per_token", "model_flops_per_s_per_gpu", "mfu", "hfu", "mode_peak_share", "matmul_ceiling_share")
 ROW: dict[str, Any] = {
@@ -84,3 +84,20 @@ def test_shortened_windows_have_the_share_of_full_ones() -> None:
     found = derive(row, [])
     assert found["model_flops_per_s_per_gpu"] == pytest.approx(8000 * found["token_slots_per_s_per_gpu"])
     assert found["model_flops_per_s_per_gpu"] > 8e6 / 12.0 / 2
+
+
+@pytest.mark.parametrize(
+    ("change", "flags"),
+    [
+        ({}, []),
+        ({"peak_flops_per_s_bf16": 1e6, "hardware_flops": 8e6, "peak_flops_per_s_mode": 1e6}, []),  # all of it: 1
+        ({"peak_flops_per_s_bf16": 0.9e6}, ["above_peak"]),
+        ({"peak_flops_per_s_mode": 0.9e6}, ["above_peak"]),
+        ({"hardware_flops": 40e6}, ["above_peak"]),
+        ({"peak_flops_per_s_bf16": None, "peak_flops_per_s_mode": None}, []),
+        ({"peak_flops_per_s_bf16": 0.9e6, "outcome": "invalid"}, []),
+    ],
+)
+def test_more_than_the_peak_is_flagged(change: dict[str, Any], flags: list[str]) -> None:
+    """A wrong peak or a wrong count of FLOPs shows there."""
+    assert doubts_of_derived(derive({**ROW, **change}, [])) == flags

@@ -68,6 +68,15 @@ def test_parts_of_the_peak_are_those_of_the_rank_that_has_it():
     assert row["activation_bytes"] is None
 
 
+def test_parts_are_those_of_the_rank_that_requested_most():
+    """They add up to requested bytes; another rank may have been given more for less."""
+    names = ("peak_requested_bytes", "peak_allocated_bytes", "activation_bytes", "allocator_rounding_bytes")
+    given, asked = (dict(zip(names, values, strict=True)) for values in ((79, 99, 6, 20), (80, 90, 7, 10)))
+    row, _ = reduce_ranks([document(0, given), document(1, asked)])
+    assert (row["peak_requested_bytes"], row["peak_allocated_bytes"]) == (80, 99)
+    assert (row["activation_bytes"], row["allocator_rounding_bytes"]) == (7, 10)
+
+
 def test_each_rule_does_what_it_says():
     """Bytes and seconds are the worst rank's, counts the sum, lists keep every rank, flags are joined."""
     one = {"valid_tokens": 10, "timed_s": 2.0, "peak_allocated_bytes": 5, "device_capacity_bytes": 80, "flags": ["b"]}

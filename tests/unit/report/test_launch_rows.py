@@ -93,7 +93,7 @@ def answer(rows):
 def test_decisions_are_those_of_plain_rows(rows):
     """The same configurations and the same answer, letter for letter, by columns and by dicts."""
     table = table_of_rows(rows, schema())
-    fast, plain = launches_of(table), [{**row, "source": 0} for row in table.to_pylist()]
+    fast, plain = launches_of(table), table.to_pylist()
     assert [(one.name, one.speeds, one.peak_bytes, one.fault) for one in configurations_of(fast)] == [
         (one.name, one.speeds, one.peak_bytes, one.fault) for one in configurations_of(plain)
     ]

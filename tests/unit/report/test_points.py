@@ -9,12 +9,12 @@ from tests.strategies import failed_row, numbered, ok_row
 
 
 def test_rounds_of_a_trial_are_one_point():
-    """Geometric mean of the speeds with their range, largest of the peaks."""
+    """Tokens / seconds over all of them with the range of their speeds, largest of the peaks."""
     rounds = [
         ok_row(round=n, timed_s=s, peak_allocated_bytes=b) for n, s, b in ((0, 40.0, 5), (1, 20.0, 7), (2, 80.0, 6))
     ]
     (point,) = points_of(rounds)
-    assert point.speed == pytest.approx(4096.0)
+    assert point.speed == pytest.approx(3 * 163_840 / (40 + 20 + 80))
     assert (point.slowest, point.fastest, point.memory_bytes) == (2048.0, 8192.0, 7.0)
 
 

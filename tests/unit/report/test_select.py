@@ -23,9 +23,13 @@ def test_a_folder_and_its_file_give_the_same_rows(folder):
     assert select_table([folder]).equals(select_table([folder / "results.parquet"]))
 
 
-def test_several_results_follow_each_other(folder):
-    """Two folders give the rows of both, in the order named."""
-    assert len(select_table([folder, folder])) == 2 * len(quickstart_rows())
+def test_several_results_follow_each_other(folder, tmp_path):
+    """Two folders give the rows of both, in the order named, each with the name of its own."""
+    write_results(tmp_path / "later", [{**row, "started_utc": "2026-11-30T12:00:00Z"} for row in quickstart_rows()])
+    count = len(quickstart_rows())
+    table = select_table([folder, tmp_path / "later"])
+    assert table.column("folder").to_pylist() == ["quick"] * count + ["later"] * count
+    assert len(select_table([folder, tmp_path / "later"], ["folder == later"])) == count
 
 
 def test_all_conditions_must_hold(folder):
@@ -44,7 +48,7 @@ def test_a_frame_keeps_integers_with_missing_values(folder):
 
 def test_rows_of_a_frame_and_of_a_table_are_the_same(folder):
     """Whatever a notebook did to get its frame, missing is None and numbers are plain."""
-    table = select_table([folder])
+    table = select_table([folder]).drop_columns(["source"])
     assert rows_of(load_results([folder])) == rows_of(table)
 
 

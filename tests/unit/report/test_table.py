@@ -163,3 +163,19 @@ def test_rounds_are_told_apart():
     """Several launches of one trial show which round each was."""
     text = render(table(*(ok_row(round=number) for number in range(2))))
     assert "round" in text.split("\n\n")[1]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "peak", "said"),
+    [
+        ("Tesla V100-SXM2-32GB", None, "mfu: none, since Tesla V100-SXM2-32GB has no bf16 units"),
+        ("NVIDIA H20", None, "mfu: none, since NVIDIA H20 is not in the table of GPUs"),
+        ("NVIDIA A100-SXM4-80GB", 1e12, "mfu: model FLOP/s / the GPU's dense bf16 peak"),
+        (None, None, None),
+    ],
+)
+def test_a_table_without_mfu_says_why(gpu, peak, said):
+    """A V100 has no bf16 peak by nature, which an empty column would not tell."""
+    text = render(table(ok_row(gpu_name=gpu, model_flops=1e12, peak_flops_per_s_bf16=peak)), width=200)
+    assert ("mfu" in text) == (said is not None)
+    assert said is None or said in text

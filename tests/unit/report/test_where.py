@@ -48,3 +48,30 @@ def test_what_cannot_be_understood_says_the_way_out(text, message):
     """Each refusal names the condition or the column, and what would work."""
     with pytest.raises(BenchError, match=message.replace("(", r"\(")):
         parse_condition(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("amp_mode == bf16 and micro_batch_size == 8", ["'amp_mode == bf16'", "'micro_batch_size == 8'"]),
+        ("micro_batch_size >= 8 AND seq_len < 4e3", ["'micro_batch_size >= 8'", "'seq_len < 4e3'"]),
+        ("amp_mode==bf16 && world_size==2, seq_len=8", ["amp_mode==bf16", "world_size==2", "seq_len=8"]),
+        ('amp_mode == "bf16" and model == "x"', ["'amp_mode == \"bf16\"'", "'model == \"x\"'"]),
+        ("reason == null and sweep == a", ["'reason == null'", "'sweep == a'"]),
+    ],
+)
+def test_several_conditions_in_one_are_told_apart(text, parts):
+    """With the options that say the same; a value that merely holds the word is a value, and so is one in quotes."""
+    with pytest.raises(BenchError) as error:
+        parse_condition(text)
+    first, second = str(error.value).splitlines()
+    assert f"holds {len(parts)} conditions" in first
+    assert second.split("--where ")[1:] == [f"{part} " for part in parts[:-1]] + parts[-1:]
+    for whole in ("sweep == salt and pepper", "reason == 'a and micro_batch_size == 8'", "sweep == R&D"):
+        assert parse_condition(whole).value in ("salt and pepper", "a and micro_batch_size == 8", "R&D")
+
+
+def test_there_is_no_or():
+    """Rows that match one of two are two questions."""
+    with pytest.raises(BenchError, match="there is no `or`, as a row must match every --baseline"):
+        parse_condition("amp_mode == bf16 or amp_mode == fp16", "--baseline")

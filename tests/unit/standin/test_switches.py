@@ -51,10 +51,11 @@ def test_only_what_was_asked_is_told() -> None:
 
 def test_faults_are_told_one_by_one() -> None:
     assert Faults().variables() == {}
-    faults = Faults(refuse_at_byte=7, blas_refused=True, hang_at_launch=3, persistence_off=True)
+    faults = Faults(refuse_at_byte=7, blas_refused=True, blas_needs_bytes=8, hang_at_launch=3, persistence_off=True)
     assert faults.variables() == {
         "STANDIN_REFUSE_AT_BYTE": "7",
         "STANDIN_BLAS_REFUSED": "1",
+        "STANDIN_BLAS_NEEDS_BYTES": "8",
         "STANDIN_HANG_AT_LAUNCH": "3",
         "STANDIN_PERSISTENCE_OFF": "1",
     }

@@ -14,7 +14,8 @@ STEADY = tuple(1 + 0.001 * np.random.default_rng(7).standard_normal(120))
 CLEAN = Samples(
     seconds=STEADY,
     segments=((1.0, 1.0005), (0.25, 0.2501)),
-    rank_seconds=(10.0, 10.1),
+    slowest_rank_at_least_s=10.1,
+    fastest_rank_at_most_s=10.0,
     timed_s=120.0,
     data_wait_s=1.0,
     alloc_retries=0,
@@ -35,7 +36,7 @@ def test_a_clean_launch_has_no_flag() -> None:
         ("drift", lambda: replace(CLEAN, seconds=tuple(np.array(STEADY) * np.linspace(1, 1.02, 120)))),
         ("spiky", lambda: replace(CLEAN, seconds=(*STEADY[:60], 1.1, *STEADY[60:]))),
         ("clock_mismatch", lambda: replace(CLEAN, segments=((1.0, 1.0005), (0.25, 0.2516)))),
-        ("straggler", lambda: replace(CLEAN, rank_seconds=(10.0, 10.0, 10.21))),
+        ("straggler", lambda: replace(CLEAN, slowest_rank_at_least_s=10.21)),
         ("data_bound", lambda: replace(CLEAN, data_wait_s=6.1)),
         ("amp_skips", lambda: replace(CLEAN, updates_skipped=1)),
         ("alloc_retries", lambda: replace(CLEAN, alloc_retries=1)),
@@ -51,8 +52,9 @@ def test_a_planted_fault_raises_exactly_its_flag(flag: str, plant: Callable[[], 
 
 def test_what_is_not_known_raises_no_flag() -> None:
     """A CPU has no allocator counters and one rank has no straggler."""
-    unknown = replace(CLEAN, alloc_retries=None, memory_pass_bytes=None, timed_bytes=None, rank_seconds=(10.0,))
+    unknown = replace(CLEAN, alloc_retries=None, memory_pass_bytes=None, timed_bytes=None)
     assert flags_of(unknown) == []
+    assert flags_of(replace(unknown, slowest_rank_at_least_s=None, fastest_rank_at_most_s=None)) == []
 
 
 def test_drift_needs_thirty_samples_and_more_than_half_a_percent() -> None:

@@ -95,7 +95,7 @@ MISTAKES = [
         "rows: ragged",
         "sequences_per_epoch: 1000000",
         6,
-        ["sequences_per_epoch = 1000000 has no effect", "216 sequences"],
+        ["sequences_per_epoch = 1000000 has no effect", "232 sequences"],
     ),
     ("rows: ragged", "tokens: a.bin", 6, ["base.data.tokens = a.bin is a second data source", "Keep one of"]),
     ("corpus: stdlib", "tokens: a.bin", 6, ["base.data.rows = ragged needs document borders", "packed"]),
@@ -271,7 +271,7 @@ def test_five_mistakes_are_reported_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", ["the file is empty", "sweeps/quickstart.yaml"]),
+        (b"", ["the file is empty", "bench init quickstart"]),
         (b"# only a comment\n", ["the file is empty"]),
         (b"- format: 1\n", ["not a list"]),
         (b"hello\n", ["not one value"]),
@@ -297,9 +297,9 @@ def test_a_missing_file_names_the_one_that_was_meant(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_in_a_missing_folder_points_to_an_example(tmp_path: Path) -> None:
-    """There is nothing near to suggest, so a file that works is named."""
+    """There is nothing near to suggest, so what writes a file that works is named."""
     (fault,) = faults_of(tmp_path / "none" / "x.yaml")
-    assert "sweeps/quickstart.yaml" in fault
+    assert "`bench init quickstart` writes one that works" in fault
 
 
 def test_a_folder_is_answered_with_the_files_in_it(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pynvml
 import pytest
@@ -15,8 +18,10 @@ import pytest
 from bench.statistics.health import FLAG_SENTENCES
 from bench.telemetry import nvml
 from bench.telemetry.summary import TELEMETRY_FLAG_SENTENCES
+from bench.telemetry.time_limit import LimitedThread, NoAnswerError
+from bench.telemetry.watch import GpuWatch
 from tests.fake_nvml import FUNCTIONS, GIB, OWN_PID, FakeGpu, FakeNvml
-from tests.patience import HANG_S, PATIENCE_S
+from tests.patience import HANG_S, PATIENCE_S, wait_until
 from tests.telemetry_script import play
 
 GPU = FakeGpu()
@@ -29,9 +34,9 @@ MIDDLE_S = 5.0
 @pytest.fixture(autouse=True)
 def not_hung() -> Iterator[None]:
     """Forget before and after that NVML ever hung in this process."""
-    nvml.hung.clear()
+    nvml.hangs.forget()
     yield
-    nvml.hung.clear()
+    nvml.hangs.forget()
 
 
 def during(value: Any, normal: Any, from_s: float = MIDDLE_S, to_s: float = MIDDLE_S + 0.05) -> Any:
@@ -173,14 +178,107 @@ def test_call_that_hangs_is_a_missing_nvml_and_the_launch_goes_on(hangs_from_s: 
 
 
 @pytest.mark.slow
-def test_launch_after_a_hang_does_not_ask_again() -> None:
-    """The second launch is flagged at once."""
+def test_launch_after_a_hang_asks_nothing_until_the_call_came_back() -> None:
+    """The second launch is flagged at once, and no second thread hangs; the third is watched as if nothing was."""
     never = threading.Event()
     play([healthy(power_mw=lambda s: never.wait(PATIENCE_S))], call_limit_s=HANG_S)
-    never.set()
     asked: list[float] = []
     assert set(play([healthy(power_mw=asked.append)]).flags) == {"nvml_missing"}
     assert asked == []
+    never.set()
+    wait_until(lambda: nvml.hangs.problem() is None, "the call comes back")
+    health = play([GPU])
+    assert (health.flags, health.columns["power_mean_w"]) == ((), 300.0)
+
+
+@pytest.mark.slow
+def test_polling_goes_on_when_the_call_that_hung_comes_back() -> None:
+    """With the same thread, in the same launch; its late answer is not taken for that of the next question."""
+    never = threading.Event()
+    told: list[float] = []
+
+    def power_mw(s: float) -> int:
+        told.append(s)
+        return 300_000 if len(told) != 3 else int(never.wait(PATIENCE_S))
+
+    watch = GpuWatch(FakeNvml([healthy(power_mw=power_mw)], time.monotonic), period_s=0.01, call_limit_s=HANG_S)
+    watch.choose([GPU.uuid])
+    watch.start()
+    wait_until(lambda: watch.problem, "a call hangs")
+    never.set()
+    wait_until(lambda: len(watch.tracks()[0].samples) >= 6, "samples come again")
+    (track,) = watch.stop()
+    watch.close()
+    assert {sample.power_mw for sample in track.samples[:-1]} == {300_000}
+
+
+def test_library_that_comes_back_is_asked_again_but_not_for_ever() -> None:
+    """Three hangs in a row, each of which may have cost a launch a minute, are enough."""
+    hangs, thread = nvml.Hangs(), SimpleNamespace(hangs=True)
+    assert hangs.problem() is None
+    for number in range(1, 4):
+        hangs.note(cast(Any, thread))
+        assert "does not answer" in (hangs.problem() or "")
+        thread.hangs = False
+        assert (hangs.problem() is None) == (number < 3)
+        thread.hangs = True
+    hangs.forget()
+    assert hangs.problem() is None
+
+
+def test_launches_that_get_no_sample_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the library starts is no answer: each launch would wait for the call that hangs, though it comes back."""
+    asked: list[str] = []
+
+    def ask(thread: LimitedThread, question: Any, limit_s: float) -> Any:
+        asked.append("question")
+        if len(asked) % 2:
+            return question()  # the library starts
+        monkeypatch.setattr(thread, "_is_left_behind", False)  # the call has come back when NVML is asked next
+        raise NoAnswerError(thread)
+
+    monkeypatch.setattr(LimitedThread, "ask", ask)
+    for _ in range(5):
+        asked_before = len(asked)
+        assert set(play([GPU]).flags) == {"nvml_missing"}
+        assert len(asked) - asked_before <= 2
+    assert len(asked) == 6
+
+
+class Limits(FakeNvml):
+    """Note the limit of each call."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__([GPU], lambda: 0.0)
+        self.limits_s: dict[str, set[float]] = {}
+        self._now: list[float] = []
+        ask = LimitedThread.ask
+
+        def noting(thread: LimitedThread, question: Any, limit_s: float) -> Any:
+            self._now.append(limit_s)
+            return ask(thread, question, limit_s)
+
+        monkeypatch.setattr(LimitedThread, "ask", noting)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        self.limits_s.setdefault(name, set()).add(self._now[-1])
+        return super()._call(name, *arguments)
+
+
+@pytest.mark.parametrize("uuids", [[GPU.uuid], []])
+def test_calls_that_may_bring_up_a_gpu_have_the_long_limit(uuids: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call for a handle does, not the start of the library; with persistence mode off it takes seconds."""
+    fake = Limits(monkeypatch)
+    monkeypatch.setitem(sys.modules, "pynvml", cast(Any, fake))
+    assert nvml.read_nvml(first_limit_s=40.0, call_limit_s=30.0).gpus[0].uuid == GPU.uuid
+    watch = GpuWatch(fake, call_limit_s=30.0, first_limit_s=40.0)
+    watch.choose(uuids)
+    assert list(watch.look()) == [GPU.uuid]
+    watch.close()
+    longest = {"nvmlInit", "nvmlShutdown", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByUUID"}
+    assert {name for name, limits in fake.limits_s.items() if limits == {40.0}} == fake.limits_s.keys() & longest
+    assert {name for name, limits in fake.limits_s.items() if limits == {30.0}} == fake.limits_s.keys() - longest
+    assert longest - fake.limits_s.keys() == (set() if uuids else {"nvmlDeviceGetHandleByUUID"})
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

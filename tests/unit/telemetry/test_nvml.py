@@ -19,7 +19,7 @@ GIB = 1024**3
 UUIDS = [f"GPU-a000000{index}-0000-1111-2222-00ff00ff0000" for index in (0, 1)]
 READ = (
     "import json; from dataclasses import asdict; from bench.telemetry.nvml import read_nvml;"
-    "print(json.dumps(asdict(read_nvml(init_limit_s={init}, call_limit_s={call}))))"
+    "print(json.dumps(asdict(read_nvml(first_limit_s={init}, call_limit_s={call}))))"
 )
 
 
@@ -141,7 +141,7 @@ def test_library_that_hangs_is_given_up(read: Callable[..., dict[str, Any]], fun
 def test_library_that_hung_is_not_asked_again(stub: Path) -> None:
     """The second question costs nothing."""
     code = (
-        "from bench.telemetry import nvml; nvml.read_nvml(init_limit_s=0.2); nvml.LimitedThread = None;"
+        "from bench.telemetry import nvml; nvml.read_nvml(first_limit_s=0.2); nvml.LimitedThread = None;"
         "print(nvml.read_nvml().problem)"
     )
     environment = stub_environment(stub, NVML_STUB="nvmlInitWithFlags:hang")

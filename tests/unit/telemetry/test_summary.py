@@ -24,6 +24,7 @@ NULL_WHEN_REFUSED = {
     "nvmlDeviceGetDefaultApplicationsClock": {"sm_clock_default_mhz"},
     "nvmlDeviceGetMaxClockInfo": {"sm_clock_max_mhz"},
     "nvmlDeviceGetEnforcedPowerLimit": {"power_limit_w"},
+    "nvmlDeviceGetPersistenceMode": {"persistence_mode"},
     "nvmlDeviceGetTotalEccErrors": {"ecc_uncorrected_errors"},
     "nvmlDeviceGetMemoryInfo": {"device_used_bytes"},
     "nvmlDeviceGetComputeRunningProcesses": {"foreign_processes", "outside_torch_bytes", "outside_torch_method"},
@@ -46,6 +47,7 @@ def test_figures_of_a_healthy_launch_are_those_of_the_script() -> None:
         "sm_clock_min_mhz": 1400.0,
         "sm_clock_default_mhz": 1155,
         "sm_clock_max_mhz": 1410,
+        "persistence_mode": True,
         "temperature_start_c": 60,
         "temperature_end_c": 60,
         "temperature_max_c": 60,
@@ -122,6 +124,39 @@ def test_energy_of_all_is_null_when_one_gpu_has_no_counter() -> None:
 def test_energy_below_five_seconds_is_null(seconds: float, is_told: bool) -> None:
     """The counter's step would be more than 2 % of it; it is not made up from power either."""
     assert (figures(timed_s=(2.0, 2.0 + seconds))["joules_per_gpu"] is not None) == is_told
+
+
+def test_launch_that_ends_with_its_timed_part_has_what_was_counted_to_its_end() -> None:
+    """The rank is gone before the next sample is due: counters are read once more, and nothing else is."""
+    columns = figures(timed_s=(2.0, 9.04), stops_s=9.05)
+    assert columns["joules_per_gpu"] == pytest.approx(300.0 * 7.04)
+    assert (columns["throttle_source"], columns["telemetry_samples"]) == ("counters", 71)
+
+
+def test_memory_error_that_ends_the_launch_is_counted() -> None:
+    """It came after the last sample."""
+    gpu = FakeGpu(ecc_uncorrected=lambda s: int(s > 9.0))
+    assert play([gpu], timed_s=None, stops_s=9.05).flags == ("ecc_error",)
+
+
+def test_temperature_beside_a_short_timed_part_is_that_of_a_sample_that_has_one() -> None:
+    """The reading of the counters at the end of the launch has none, though it lies nearest."""
+    assert figures(timed_s=(9.02, 9.04), stops_s=9.05)["temperature_end_c"] == 60
+
+
+def test_persistence_mode_is_off_where_it_is_off_on_one_gpu() -> None:
+    """Each start waits for that one."""
+    other = FakeGpu("GPU-b", persistence_mode=lambda s: 0)
+    assert figures(FakeGpu(), other)["persistence_mode"] is False
+
+
+def test_gap_in_the_middle_of_the_timed_part_is_a_missing_nvml() -> None:
+    """A library that hung and came back: what happened meanwhile is not known, but what was counted is."""
+    gaps = [*range(20), *range(70, 100)]
+    samples = [GpuSample(k / 10, energy_mj=30_000 * k, sm_clock_mhz=1400) for k in gaps]
+    health = summarise([GpuTrack("GPU-a", samples)], [RankTiming(1, "GPU-a", 1.0, 9.0)], [1])
+    assert health.flags == ("nvml_missing",)
+    assert health.columns["joules_per_gpu"] == pytest.approx(2400.0)
 
 
 def test_energy_is_null_where_the_counter_was_reset_or_stops() -> None:
@@ -229,7 +264,7 @@ def test_memory_outside_torch_is_a_bound_alone_where_no_process_is_listed() -> N
 @pytest.mark.parametrize("pid", [OWN_PID, 31], ids=["process", "device"])
 @pytest.mark.parametrize("dying", [None, 0, 9 * GIB - GIB // 2], ids=["untold", "nothing", "half gone"])
 def test_sample_of_a_dying_process_is_not_what_it_held(pid: int, dying: int | None) -> None:
-    """Just after the timed part the rank may be on its way out; torch's share does not shrink before."""
+    """At the end the rank may be on its way out; torch's share does not shrink before."""
     gpu = FakeGpu(
         processes=lambda s: [(pid, 9 * GIB if s <= 8.0 else dying)] if s >= 1 else [],
         used_bytes=lambda s: GIB + (0 if s < 1 else 9 * GIB if s <= 8.0 else dying or 0),
@@ -248,9 +283,18 @@ def test_memory_outside_torch_is_the_worst_ranks() -> None:
 
 
 def test_bytes_of_the_process_are_those_at_the_end_of_the_timed_part() -> None:
-    """What it takes later, for the quality update, is not held against what torch reserved before."""
-    grows = FakeGpu(processes=lambda s: [(OWN_PID, (9 if s < 8.5 else 20) * GIB)] if s >= 1 else [])
+    """What it takes right after, for the witnessed updates, is not held against what torch reserved before."""
+    grows = FakeGpu(processes=lambda s: [(OWN_PID, (9 if s <= 8.0 else 20) * GIB)] if s >= 1 else [])
     assert figures(grows)["outside_torch_bytes"] == 9 * GIB - RESERVED_BYTES
+
+
+def test_samples_while_torch_held_the_same_count_outside_a_short_timed_part_too() -> None:
+    """A timed part without a sample: the memory pass before it held as much, and what comes later holds more."""
+    grows = FakeGpu(processes=lambda s: [(OWN_PID, (5 if s < 3 else 9 if s <= 5 else 20) * GIB)] if s >= 1 else [])
+    short = (4.01, 4.02)
+    assert figures(grows, timed_s=short)["outside_torch_bytes"] is None
+    told = figures(grows, timed_s=short, held_from_s=3.0, held_to_s=4.5)
+    assert told["outside_torch_bytes"] == 9 * GIB - RESERVED_BYTES
 
 
 def test_launch_that_was_not_timed_has_what_needs_no_edges() -> None:

@@ -18,7 +18,7 @@ from tests.patience import HANG_S, PATIENCE_S
 GIB = 1024**3
 GPU = "GPU-a0000001-0000-1111-2222-00ff00ff0000"
 SLICE = "MIG-a0000000-0000-1111-2222-00ff00ff0002"
-LIMITS: dict[str, float] = {"call_limit_s": PATIENCE_S, "init_limit_s": PATIENCE_S}
+LIMITS: dict[str, float] = {"call_limit_s": PATIENCE_S, "first_limit_s": PATIENCE_S}
 LOOK = """
 import json, sys, pynvml
 from dataclasses import asdict
@@ -150,7 +150,7 @@ def test_library_that_does_not_start_is_said_in_plain_words(
     run: Callable[..., dict[str, Any]], code: int | str, words: str
 ) -> None:
     """And nothing is watched."""
-    limits = LIMITS | ({"init_limit_s": 0.2} if code == "hang" else {})
+    limits = LIMITS | ({"first_limit_s": 0.2} if code == "hang" else {})
     told = run(LOOK, [GPU], limits=limits, NVML_STUB=f"nvmlInitWithFlags:{code}")
     assert words in told["problem"]
     assert told["tracks"] == []
@@ -177,6 +177,14 @@ def test_library_that_hangs_while_it_is_polled_ends_the_polling(run: Callable[..
     told = run(POLL, [GPU], limits=LIMITS | {"call_limit_s": HANG_S}, NVML_STUB="nvmlDeviceGetPowerUsage:hang")
     assert "does not answer" in told["problem"]
     assert told["times"] == []
+
+
+@pytest.mark.slow
+def test_gpu_that_is_brought_up_by_the_first_call_for_it_is_watched(run: Callable[..., dict[str, Any]]) -> None:
+    """With persistence mode off that call takes longer than any other may."""
+    late = {"NVML_STUB": "nvmlDeviceGetHandleByUUID:late"}
+    told = run(LOOK, [GPU], limits=LIMITS | {"call_limit_s": HANG_S}, **late)
+    assert (told["problem"], told["samples"][GPU]["power_mw"]) == (None, 300_000)
 
 
 def test_machine_without_the_library_is_said(run: Callable[..., dict[str, Any]], tmp_path: Path) -> None:

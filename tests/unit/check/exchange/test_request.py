@@ -60,11 +60,21 @@ def test_request_survives_its_file_and_another_format_is_refused(tmp_path: Path)
     """Driver and rank may be of different versions."""
     request = ProofRequest(model="llama-nano", step="a:b", world_size=2, time_limit_s=5.0)
     path = tmp_path / "proof.json"
-    request.write(path)
+    request.write(path, seconds_left=3600.0)
     assert ProofRequest.read(path) == request
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
     with pytest.raises(ValueError, match="another format"):
         ProofRequest.read(path)
+
+
+def test_time_that_starting_a_rank_took_is_taken_off_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of the limit is what the rank has; never less than nothing."""
+    path = tmp_path / "proof.json"
+    now_s = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
+    ProofRequest(time_limit_s=60.0).write(path, seconds_left=90.0)
+    for now_s[0], left_s in ((110.0, 60.0), (150.0, 40.0), (200.0, 0.0)):
+        assert ProofRequest.read(path).time_limit_s == left_s
 
 
 def test_label_names_what_is_not_usual() -> None:

@@ -1,0 +1,101 @@
+"""What `--model` and `--data` may name: each kind is told from the text alone, and becomes a line of a sweep file.
+
+A new kind of model or data is a case here, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from bench.errors import BenchError
+from bench.sweep.presets import PRESETS
+from bench.workload.data.source_files import find_text_files
+from bench.workload.data.token_files import find_token_file, read_token_file
+
+Found = TypeVar("Found")
+
+_NOT_READ = {".jsonl", ".json", ".parquet", ".arrow", ".csv", ".npy", ".npz", ".pt", ".gz", ".zst", ".xz", ".zip"}
+"""Suffixes of files that are no plain text: read as bytes they would be measured, and mean nothing."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Hold a model or data as a sweep file names it."""
+
+    section: dict[str, Any]
+    """Its section of `base`."""
+    flow: str
+    """The same as YAML, on one line."""
+    comment: str
+    """What to know of it."""
+    tokens: int | None = None
+    """Tokens that the data have; null where there are always enough."""
+    vocab_size: int = 0
+    """Every token id of the data is below it; 0 where every model takes them."""
+
+
+def model_source(text: str) -> Source:
+    """Tell what `--model` names: a preset, whose name is checked with the other settings.
+
+    Raises:
+        BenchError: It names what can only be something else.
+    """
+    if any(mark in text for mark in "/:") or text.endswith((".json", ".py")):
+        raise BenchError(
+            f"--model = {text} is no preset, and this version trains no other models: no configuration files, names "
+            f"of a hub or functions. Use one of {', '.join(PRESETS)}."
+        )
+    said = PRESETS[text].sentence.rstrip(".") if text in PRESETS else ""
+    return Source({"preset": text}, f"{{preset: {text}}}", said)
+
+
+def data_source(text: str) -> Source:
+    """Tell what `--data` names: stdlib, synthetic, a .bin file of token ids, or a glob of text files.
+
+    Raises:
+        BenchError: There is no such file, it cannot be used, or this version does not read its kind.
+    """
+    if text == "stdlib":
+        return _source({"corpus": "stdlib"}, "Python's standard library, as bytes")
+    if text == "synthetic":
+        return _source({"synthetic": {"mean_tokens": 256}}, "random tokens: the loss means nothing")
+    if not text.isprintable():
+        raise BenchError(f"--data = {text!r} holds characters that do not print. Rename the folder or the files.")
+    suffix = PurePath(text).suffix.lower()
+    if suffix in _NOT_READ:
+        raise BenchError(
+            f"--data = {text}: this version does not read {suffix} files. Give a glob of plain text files, a .bin file "
+            "of uint16 token ids, stdlib or synthetic."
+        )
+    if suffix == ".bin":
+        made = _found(lambda: read_token_file(find_token_file(text), None))
+        return _source({"tokens": text}, "uint16 token ids", made.tokens.size, made.vocab_size)
+    sizes = [path.stat().st_size for path in _found(lambda: find_text_files(text))]
+    ends = sum(size > 0 for size in sizes)  # each document is ended by an id of its own
+    return _source({"text": text}, "each byte is a token", sum(sizes) + ends)
+
+
+def _source(source: dict[str, Any], comment: str, tokens: int | None = None, vocab_size: int = 0) -> Source:
+    # json's quotes are YAML's too: a glob may begin with *, which YAML would take for an alias.
+    parts = [f"{name}: {_flow(value)}" for name, value in source.items()]
+    return Source(
+        {**source, "rows": "packed"}, "{" + ", ".join([*parts, "rows: packed"]) + "}", comment, tokens, vocab_size
+    )
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {inner}" for name, inner in value.items()) + "}"
+    return str(value) if value == "stdlib" else json.dumps(value, ensure_ascii=False)
+
+
+def _found(look: Callable[[], Found]) -> Found:
+    """Look for the files now, so that a slip is not found by the first launch."""
+    try:
+        return look()
+    except BenchError as error:  # it speaks of the setting of a sweep file
+        raise BenchError(f"--data = {str(error).partition(' = ')[2]}") from None

@@ -1,0 +1,56 @@
+"""What --model and --data may name is told apart, looked for at once, and otherwise refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.draft.sources import data_source, model_source
+from bench.errors import BenchError
+
+
+@pytest.mark.parametrize("text", ["config.json", "meta-llama/Llama-3.2-1B", "mypkg.models:build", "model.py", "./m"])
+def test_model_that_is_no_preset_is_refused_in_words(text: str) -> None:
+    with pytest.raises(BenchError, match=r"is no preset, and this version trains no other models.*gpt2-124m"):
+        model_source(text)
+
+
+def test_words_name_the_data_that_every_machine_has() -> None:
+    assert data_source("stdlib").flow == "{corpus: stdlib, rows: packed}"
+    assert data_source("synthetic").flow == "{synthetic: {mean_tokens: 256}, rows: packed}"
+
+
+def test_files_are_told_by_their_suffix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.bin").write_bytes(b"\1\0" * 8)
+    Path("a.txt").write_text("words", encoding="utf-8")
+    assert data_source("train.bin").section == {"tokens": "train.bin", "rows": "packed"}
+    assert data_source("*.txt").section == {"text": "*.txt", "rows": "packed"}
+    assert data_source("*.txt").flow == '{text: "*.txt", rows: packed}'
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "JSON", "npy", "gz"])
+def test_files_of_other_kinds_are_refused_before_they_are_looked_for(suffix: str) -> None:
+    """Read as bytes they would be measured, and mean nothing."""
+    with pytest.raises(BenchError, match=f"this version does not read .{suffix.lower()} files"):
+        data_source(f"train.{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("none/*.txt", r"^--data = none/\*.txt matches no file, seen from .*Check the glob"),
+        ("empty.txt", "^--data = empty.txt matches only empty files"),
+        ("none.bin", "^--data = none.bin: there is no file"),
+        ("odd.bin", "^--data = odd.bin has 3 bytes, not a whole number"),
+    ],
+)
+def test_missing_or_unusable_files_are_named_by_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.txt").touch()
+    Path("odd.bin").write_bytes(b"123")
+    with pytest.raises(BenchError, match=words):
+        data_source(text)
