@@ -52,9 +52,10 @@ test-cuda: $(CUDA)/.installed
 	$(CUDA)/bin/python -m coverage run --data-file=.coverage-without -m pytest -n 2 --dist loadfile
 	$(CUDA)/bin/python -m tests.cuda.entered .coverage-with-standin .coverage-without
 
-soak: $(DEV)
+soak: $(DEV) $(CUDA)/.installed
 	$(BIN)/python -m pytest -m soak
 	$(BIN)/python -m tests.mutations
+	$(CUDA)/bin/python -m tests.mutations cuda
 	$(BIN)/python -m tests.wrong_steps
 
 bench: $(DEV)

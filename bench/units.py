@@ -74,6 +74,11 @@ def format_flops(per_second: float | None) -> str:
     return f"{_three_digits(per_second / 1e6)} MFLOP/s"
 
 
+def share_text(share: float) -> str:
+    """Write a share of a whole, 0.5 %."""
+    return f"{100 * share:.3g} %"
+
+
 def percent(ratio: float) -> str:
     """Write a ratio as a change, +12.3 %; as a factor, x 3.40, from twice on."""
     if ratio >= 2:

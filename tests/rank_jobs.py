@@ -20,9 +20,11 @@ from bench.loop import (
     AccumulationLoop,
     DdpGradientSync,
     GlooAgreement,
+    NoObserver,
     Observers,
     Precision,
     SummedCrossEntropy,
+    UpdateResult,
     WindowCounts,
     diverged_parameters,
     make_schedule,
@@ -181,29 +183,52 @@ def _spoiled(loss: SummedCrossEntropy, ddp: DistributedDataParallel) -> Any:
 
 
 class CountedCpu(CpuDevice):
-    """A CPU whose clock moves on at each mark, by as much but for the noise, and by nothing else."""
+    """A CPU whose clock moves on at each mark, by as much but for the noise, and at an exchange to where all are."""
 
-    def __init__(self, tick_s: float, noise: float, seed: int) -> None:
+    def __init__(self, tick_s: float, update_s: float, noise: float, seed: int) -> None:
         super().__init__()
         self._tick_s, self._noise, self._now_ns = tick_s, noise, 0
+        self._update_ns, self._met_ns, self._has_met = round(update_s * 1e9), 0, False
         self._random = Random(seed)
 
+    def meet(self) -> None:
+        """Wait for the slowest rank, as in an exchange of gradients: the next mark is at the same time on all ranks."""
+        self._now_ns = self._met_ns = max(self._now_ns, self._met_ns + self._update_ns)
+        self._has_met = True
+
     def mark(self) -> int:
-        """Let the time of one micro-step pass."""
-        self._now_ns += round(self._tick_s * (1 + self._noise * self._random.uniform(-1, 1)) * 1e9)
+        """Let the time of one micro-step pass, but none right after an exchange."""
+        if not self._has_met:
+            self._now_ns += round(self._tick_s * (1 + self._noise * self._random.uniform(-1, 1)) * 1e9)
+        self._has_met = False
         return self._now_ns
+
+
+class Meets(NoObserver):
+    """Let the ranks' clocks meet at the end of each update."""
+
+    def __init__(self, device: CountedCpu) -> None:
+        self._device = device
+
+    def update_end(self, result: UpdateResult) -> None:
+        """Wait for the slowest."""
+        self._device.meet()
 
 
 def measured(
     ranks: Ranks,
     cache: str,
     tick_s: float,
+    update_s: float,
     accumulation_steps: int,
     measure: dict[str, Any],
     noise: float = 0.0,
     **config: Any,
 ) -> dict[str, Any]:
-    """Measure a nano trial whose micro-steps take `tick_s` on this rank, but for noise; give what the rank reports."""
+    """Measure a nano trial whose micro-steps take `tick_s` on this rank, but for noise, and its updates `update_s`.
+
+    Gives what the rank reports.
+    """
     os.environ["XDG_CACHE_HOME"] = cache
     spec = MeasureSpec.model_validate({"quality_updates": 0, **measure})
     trial = TrialConfig.model_validate(
@@ -221,8 +246,8 @@ def measured(
         }
     )
     file = TrialFile("s", "0" * 12, 0, 0, 0, trial, spec, ranks.world, ())
-    device = CountedCpu(tick_s, noise, ranks.rank)
-    bench = build_workbench(file, HostRanks(ranks.rank, ranks.world, ranks.hosts), device, [])
+    device = CountedCpu(tick_s, update_s, noise, ranks.rank)
+    bench = build_workbench(file, HostRanks(ranks.rank, ranks.world, ranks.hosts), device, [Meets(device)])
     observed = run_protocol(bench)
     return measured_columns(bench, observed, train_losses(bench, observed))
 

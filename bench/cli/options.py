@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bench.errors import BenchError, StorageError
+from bench.report.wrap import wrap
 
 if TYPE_CHECKING:
     from bench.report.table import Format
@@ -126,14 +126,7 @@ def terminal_width() -> int:
 
 def hang(start: str, text: str, width: int, indent: int | None = None) -> list[str]:
     """Break text at the width after `start`; further lines are indented below the text, or by so many columns."""
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=start,
-        subsequent_indent=" " * (len(start) if indent is None else indent),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrap(text, width, start, " " * (len(start) if indent is None else indent))
 
 
 def terminal_color() -> bool:

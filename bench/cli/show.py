@@ -29,7 +29,8 @@ def show(results: tuple[Path, ...], where: tuple[str, ...], pool: bool, columns:
 
     RESULTS is one or more results folders or parquet files. The table has one row per launch, in the order of the
     sweep: throughput [valid tokens/s, all ranks], peak memory [bytes scaled, worst rank], updates applied and training
-    loss [nats per valid token]. What all rows share is above them; a row that is not ok gives its reason.
+    loss [nats per valid token]. What all rows share is above them; a row that is not ok gives its reason. What the
+    flags mean stands below.
 
     \b
     Example:

@@ -21,6 +21,7 @@ from bench.decide.compare_output import (
     reason_words,
     row_of,
     settle_words,
+    warning_notes,
 )
 from bench.decide.rounds import LEAST_ROUNDS
 from bench.decide.verdicts import USUAL_ROUNDS
@@ -29,7 +30,7 @@ from bench.report.cut_apart import cut_apart
 from bench.report.table import WIDEST, Format, render_rows, render_text
 from bench.report.text_table import TextColumn, TextTable
 from bench.sweep.names import clean
-from bench.units import counted, format_rate, format_seconds, listed, short_number, signed
+from bench.units import counted, format_rate, format_seconds, short_number, signed
 
 if TYPE_CHECKING:
     from bench.statistics.verdict import Word
@@ -161,13 +162,7 @@ def _notes(comparison: BeforeAfter, paths: Sequence[Path]) -> Iterator[str]:
     if verdicts:
         yield f"peak B: peak allocated bytes of {after} - {before}, worst rank"
     yield from loss_notes(ones)
-    by_warning: dict[str, list[str]] = {}
-    for one in ones:
-        for warning in one.warnings:
-            by_warning.setdefault(warning, []).append(one.candidate.name)
-    for warning, names in by_warning.items():
-        everywhere = len(names) == len(verdicts) > 1
-        yield f"{'all configurations' if everywhere else listed(names, 4, '; ')}: {warning}"
+    yield from warning_notes((one.candidate.name, one.warnings) for one in ones)
     yield from _flag_notes(comparison)
     if any(one.is_refused for one in ones):
         yield "refused: --force compares anyway"

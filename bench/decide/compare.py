@@ -16,7 +16,7 @@ from bench.report.emulated import emulation_words
 from bench.report.machines import differences, why_not_comparable
 from bench.report.points import Row
 from bench.report.where import parse_condition
-from bench.units import counted, format_bytes, format_seconds, listed
+from bench.units import counted, format_bytes, format_seconds, listed, share_text
 
 _NOT_COMPARABLE = "throttled_hw"
 """The flag of a launch whose speed is that of a GPU that protected itself."""
@@ -270,4 +270,5 @@ def power_cap_warning(base: Sequence[Row], other: Sequence[Row]) -> str | None:
     mean, mean_base = (statistics.fmean(of_one) for of_one in shares)
     if abs(mean - mean_base) <= _CAP_DIFFERENCE:
         return None
-    return f"held back by the power limit for {mean:.0%} of the timed part, the baseline for {mean_base:.0%}"
+    here, there = share_text(mean), share_text(mean_base)
+    return f"held back by the power limit for {here} of the timed part, the baseline for {there}"

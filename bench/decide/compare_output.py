@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bench.decide.compare import Compared, Comparison
@@ -13,7 +13,7 @@ from bench.report.named_results import FOLDER
 from bench.report.table import WIDEST, Format, render_rows, render_text
 from bench.report.text_table import TextColumn, TextTable
 from bench.sweep.names import clean
-from bench.units import between, counted, format_bytes, format_count, format_rate, percent, signed
+from bench.units import between, counted, format_bytes, format_count, format_rate, listed, percent, signed
 
 _SETTINGS = (
     *("model", "amp_mode", "world_size", "micro_batch_size", "accumulation_steps", "global_batch_size", "seq_len"),
@@ -129,11 +129,27 @@ def _notes(comparison: Comparison) -> list[str]:
             "sign-flip p: chance of so large a difference if each round's sign were random; per pair, uncorrected"
         )
     notes += loss_notes(ones)
-    notes += [f"baseline {comparison.baseline.name}: {warning}" for warning in comparison.warnings]
-    notes += [f"{one.candidate.name}: {warning}" for one in ones for warning in one.warnings]
+    notes += warning_notes(
+        [
+            (f"baseline {comparison.baseline.name}", comparison.warnings),
+            *((one.candidate.name, one.warnings) for one in ones),
+        ]
+    )
     if any(one.is_refused for one in ones):
         notes.append("refused: --force compares anyway")
     return [clean(note) for note in notes]
+
+
+def warning_notes(warned: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
+    """Say each warning once, after the names of those it holds for."""
+    by_warning: dict[str, list[str]] = {}
+    names = []
+    for name, warnings in warned:
+        names.append(name)
+        for warning in warnings:
+            by_warning.setdefault(warning, []).append(name)
+    for warning, of in by_warning.items():
+        yield f"{'all configurations' if len(of) == len(names) > 1 else listed(of, 4, '; ')}: {warning}"
 
 
 def loss_notes(ones: Sequence[Compared]) -> Iterator[str]:

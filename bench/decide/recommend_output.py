@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from bench.decide.reproduce import is_foreign, measure_of, sweep_file_lines, tor
 from bench.report.configurations import Configuration
 from bench.report.points import Row
 from bench.report.table import json_text
+from bench.report.wrap import wrap
 from bench.sweep.names import clean, value_words
 from bench.units import (
     counted,
@@ -38,7 +38,7 @@ def recommendation_text(result: Recommendation, width: int = 100, paths: Sequenc
     width = max(60, min(width, 110))
     doubts = f", but it is {' and '.join(result.doubts)}" if result.doubts else ""
     head = f"Run {clean(_long_name(result.choice) + doubts)}"
-    lines = [*textwrap.wrap(head, width, subsequent_indent="  "), ""]
+    lines = [*wrap(head, width, rest="  "), ""]
     for label, text in _facts(result):
         lines += _labelled(label, clean(text), width)
     for caveat in result.caveats:
@@ -150,7 +150,7 @@ def _amount_of_hours(amount: Amount) -> str:
 
 def _labelled(label: str, text: str, width: int) -> list[str]:
     indent = " " * (_LABEL + 2)
-    return textwrap.wrap(text, width, initial_indent=f"  {label:<{_LABEL}}", subsequent_indent=indent)
+    return wrap(text, width, f"  {label:<{_LABEL}}", indent)
 
 
 def _rivals(result: Recommendation, width: int) -> list[str]:
@@ -186,7 +186,7 @@ def _listed(others: Sequence[Other], width: int, most: int) -> list[str]:
     for name, other in zip(names, others, strict=False):
         left = f"  {name:<{column}}  "
         indent = " " * (column + 4)
-        lines += textwrap.wrap(clean(other.why), width, initial_indent=left, subsequent_indent=indent)
+        lines += wrap(clean(other.why), width, left, indent)
     if len(others) > most:
         lines.append(f"  and {len(others) - most:,} more: --format json lists them all")
     return lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from bench.report.emulated import emulation_words
 from bench.report.launch_rows import Row
 from bench.report.launches import launches_of
 from bench.report.problem import problem_columns, problems_of
+from bench.report.wrap import wrap
 from bench.sweep.names import clean
 from bench.units import counted, format_bytes, format_rate, hours_text, listed, tokens_text
 
@@ -32,7 +32,7 @@ def _answer_lines(rows: Sequence[Row]) -> list[str]:
     try:
         result = recommend(rows, Question())
     except BenchError as error:
-        return lines_by_problem(rows, Question()) or textwrap.wrap(_no_answer(error), 100, subsequent_indent="  ")
+        return lines_by_problem(rows, Question()) or wrap(_no_answer(error), 100, rest="  ")
     return _lines(result)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from bench.decide.recommend import Recommendation
 from bench.page.chart import ChartPoint
 from bench.record.columns import COLUMNS
+from bench.record.flags import FLAGS
 from bench.report.configurations import Configuration
 from bench.report.points import Row
 from bench.report.problem import numbers_of
@@ -97,7 +98,10 @@ def details(launches: Sequence[Row]) -> list[tuple[str, list[tuple[str, str]]]]:
     for column in COLUMNS:
         if column.name in _NOT_SHOWN:
             continue
-        values = [_words(column.unit, launch.get(column.name)) for launch in launches]
+        told = [launch.get(column.name) for launch in launches]
+        if column.name == "flags":
+            told = [[f"{flag} ({FLAGS[flag]})" if flag in FLAGS else flag for flag in one or []] for one in told]
+        values = [_words(column.unit, value) for value in told]
         if all(value is None for value in values):
             continue
         different = list(dict.fromkeys(value or "-" for value in values))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from rich.cells import cell_len, set_cell_size
 
 from bench.report.text_table import TextColumn, TextTable
+from bench.report.wrap import wrap
 
 _GAP = "  "
 _LEAST_TEXT_WIDTH = 10
@@ -25,14 +26,14 @@ def layout(table: TextTable, width: int) -> list[tuple[str, str]]:
     columns, dropped = _fitting(table.columns, width)
     widths = _shrunk(columns, width)
     lines = [("title", table.title)] if table.title else []
-    lines += [("note", text) for text in textwrap.wrap(table.constants, width)]
+    lines += [("note", text) for text in wrap(table.constants, width)]
     lines += [("blank", ""), *_header(columns, widths)] if table.reasons else []
     for index, reason in enumerate(table.reasons):
         lines += _row(columns, widths, index, reason, width)
     notes = [*table.notes, *([f"columns that did not fit: {', '.join(dropped)}"] if dropped else [])]
     if notes:
         lines.append(("blank", ""))
-        lines += [("note", line) for note in notes for line in textwrap.wrap(note, width, subsequent_indent="  ")]
+        lines += [("note", line) for note in notes for line in wrap(note, width, rest="  ")]
     return [(kind, text.rstrip()) for kind, text in lines]
 
 
@@ -102,7 +103,7 @@ def _row(
 
 
 def _wrapped(text: str, indent: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width - 2, initial_indent=indent, subsequent_indent=indent) or [indent]
+    return wrap(text, width - 2, indent, indent) or [indent]
 
 
 def _fit(column: TextColumn, cell: str, width: int) -> str:

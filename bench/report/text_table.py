@@ -10,6 +10,7 @@ from typing import Any
 from bench.gpus import why_no_bf16_peak
 from bench.record.bytes_only import is_bytes_only
 from bench.record.columns import COLUMNS
+from bench.record.flags import explained
 from bench.report.launch_rows import Row, distinct_of
 from bench.report.named_results import FOLDER, SHOWN_BY_NAME
 from bench.report.select import group_by_outcome
@@ -104,7 +105,8 @@ def default_table(rows: Sequence[Row]) -> TextTable:
 def chosen_table(rows: Sequence[Row], names: Sequence[str]) -> TextTable:
     """Phrase exactly the columns asked for, whatever the outcome."""
     columns = tuple(value_column(rows, name, name) for name in names)
-    return TextTable(_title(rows), "", columns, (None,) * len(rows), ())
+    notes = _explained_flags(rows) if "flags" in names else []
+    return TextTable(_title(rows), "", columns, (None,) * len(rows), tuple(notes))
 
 
 def axis_names(rows: Sequence[Row]) -> list[str]:
@@ -251,7 +253,12 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
         *_why_no_mfu(rows),
         f"peak: most bytes allocated in tensors, worst rank{f' ({methods})' if methods else ''}",
         *(bytes_alone if any(map(is_bytes_only, rows)) else []),
+        *_explained_flags([row for row in rows if row["outcome"] == "ok"]),
     )
+
+
+def _explained_flags(rows: Sequence[Row]) -> list[str]:
+    return explained(flag for row in rows for flag in row.get("flags") or [])
 
 
 def _why_no_mfu(rows: Sequence[Row]) -> list[str]:

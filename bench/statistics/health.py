@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.units import share_text
+
 FEW_SAMPLES = 10
 DATA_BOUND_SHARE = 0.05
 STRAGGLER_RATIO = 0.02
@@ -25,15 +27,15 @@ FLAG_SENTENCES: dict[str, str] = {
     "precision_not_met": "the timed part reached its cap before its interval was as narrow as requested",
     "few_updates": f"the timed part has fewer than {FEW_SAMPLES} samples",
     "drift": "the last third of the timed part is slower or faster than the first third",
-    "spiky": f"updates far slower than the median take more than {SPIKY_SHARE:.1%} of the timed part",
+    "spiky": f"updates far slower than the median take more than {share_text(SPIKY_SHARE)} of the timed part",
     "clock_mismatch": "device clock and host clock disagree on the length of the timed part",
-    "straggler": f"the slowest rank's micro-steps without an exchange take over {STRAGGLER_RATIO:.0%} longer than the "
-    "fastest's",
+    "straggler": f"the slowest rank's micro-steps without an exchange take over {share_text(STRAGGLER_RATIO)} "
+    "longer than the fastest's",
     "host_busy": (
-        f"others used more than {OTHERS_CPU_SHARE:.0%} of the ranks' cores and ranks waited for them, or a hypervisor "
-        "or a CPU limit took them away: on a CPU the speed is not the machine's"
+        f"others used more than {share_text(OTHERS_CPU_SHARE)} of the ranks' cores and ranks waited for them, or a "
+        "hypervisor or a CPU limit took them away: on a CPU the speed is not the machine's"
     ),
-    "data_bound": f"the timed part spent more than {DATA_BOUND_SHARE:.0%} of its time waiting for data",
+    "data_bound": f"the timed part spent more than {share_text(DATA_BOUND_SHARE)} of its time waiting for data",
     "amp_skips": "the gradient scaler skipped updates of the timed part, which then cost no optimizer step",
     "alloc_retries": "the allocator had to free cached blocks and retry: the peak reached the memory limit",
     "mem_unstable": "the timed part requested more memory than the memory pass; the larger is reported",

@@ -23,12 +23,17 @@ from bench.telemetry.gpu import (
 )
 from bench.telemetry.memory import foreign_processes, outside_torch
 from bench.telemetry.samples import GpuTrack, RankTiming, is_same_gpu
+from bench.units import share_text
 
 TELEMETRY_FLAG_SENTENCES: dict[str, str] = {
     "throttled_hw": "GPU hardware throttled (heat or power brake): not comparable",
-    "throttled_thermal": f"the driver throttled a GPU for heat for more than {THERMAL_SHARE:.0%} of the timed part",
-    "clock_drop": f"the median clock of the timed part's last third is below {DROP_RATIO:.0%} of the first third's",
-    "clock_low": f"the median clock of the timed part is below {LOW_RATIO:.0%} of the GPU's default clock",
+    "throttled_thermal": (
+        f"the driver throttled a GPU for heat for more than {share_text(THERMAL_SHARE)} of the timed part"
+    ),
+    "clock_drop": (
+        f"the median clock of the timed part's last third is below {share_text(DROP_RATIO)} of the first third's"
+    ),
+    "clock_low": f"the median clock of the timed part is below {share_text(LOW_RATIO)} of the GPU's default clock",
     "hot_start": "before the launch a GPU was still over 3 degrees hotter than in the first launch's timed part",
     "gpu_shared": "another process used a GPU during the launch; the launch runs once more",
     "ecc_error": "uncorrectable memory error on a GPU during the launch",

@@ -29,10 +29,12 @@ def test_figures_go_beside_the_results(folder):
 @pytest.mark.slow
 def test_out_names_another_folder_which_several_results_need(folder, tmp_path):
     """Two results have no folder in common, so one must be named."""
-    result = run(folder, folder / "results.parquet")
+    other = tmp_path / "other"
+    write_results(other, [{**row, "started_utc": "2026-12-02T00:00:00Z"} for row in quickstart_rows()])
+    result = run(folder, other)
     assert result.exit_code == 2
     assert "a folder for the figures with --out" in result.stderr
-    assert run(folder, folder / "results.parquet", "--out", tmp_path / "out").exit_code == 0
+    assert run(folder, other, "--out", tmp_path / "out").exit_code == 0
     assert (tmp_path / "out" / "memory_throughput.png").exists()
     assert not (folder / "plots").exists()
 

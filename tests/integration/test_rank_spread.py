@@ -23,8 +23,9 @@ def pool() -> Iterator[RankPool]:
 
 
 def spreads(pool: RankPool, folder: Path, ticks_s: tuple[float, ...], **job: Any) -> list[tuple[float | None, bool]]:
-    """Measure on ranks whose micro-steps take so long; give spread and flag of each."""
+    """Measure on ranks whose micro-steps take so long, and which wait for each other; give spread and flag of each."""
     job = {"accumulation_steps": 4, "measure": FIXED, **job}
+    job["update_s"] = 1.5 * job["accumulation_steps"] * max(ticks_s)
     per_rank = [{"tick_s": tick_s} for tick_s in ticks_s]
     rows = pool.run("measured", len(ticks_s), per_rank, cache=str(folder), **job)
     return [(row["micro_step_rank_spread"], "straggler" in row["flags"]) for row in rows]

@@ -104,7 +104,7 @@ def test_server_that_never_answered_is_a_timeout_of_the_start_and_is_gone(bank: 
     outcome = decide(end.ranks, end.stopped)
     assert (outcome.outcome, outcome.phase) == ("timeout", "start")
     assert outcome.reason == (
-        "the fork server did not start the ranks: no update finished within the start limit of 3 s "
+        "the fork server did not start the ranks: no micro-step finished within the start limit of 3 s "
         "(rank 0: no sign of life)"
     )
     assert with_token(bank.launcher.token) == []

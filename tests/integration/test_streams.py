@@ -33,6 +33,7 @@ PRINTING: dict[str, Sequence[str]] = {
     "env": ("--device", "cpu"),
     "schema": (),
     "check": ("--help",),
+    "init": ("--help",),
     "run": ("--help",),
 }
 """Every command, as something to print; what it exits with is 0, or 1 where a candidate is slower."""

@@ -5,6 +5,11 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 
 _COLUMNS = "unit/rank/test_columns.py::"
+_COMPUTES_NOTHING = (
+    "unit/rank/test_arithmetic.py::test_a_device_that_computes_nothing_is_invalid_before_any_update",
+    "cuda/test_arithmetic.py::test_a_gpu_that_computes_nothing_is_invalid_before_its_first_update",
+)
+_GRADIENTS_OF_NOTHING = "unit/check/test_precision_line.py::test_gradients_of_nothing_fail_though_one_product_is_right"
 
 ARITHMETIC = (
     Mutation(
@@ -12,14 +17,14 @@ ARITHMETIC = (
         "a launch on a device that computes nothing goes on",
         "    if reason is not None:  # nothing that follows would be worth its time\n",
         "    if False:\n",
-        ("unit/rank/test_arithmetic.py::test_a_device_that_computes_nothing_is_invalid_before_any_update",),
+        _COMPUTES_NOTHING,
     ),
     Mutation(
         "F39",
         "any product will do",
         "    if error is None or error <= ERROR_LIMITS[precision]:\n",
         "    if True:\n",
-        ("unit/rank/test_arithmetic.py::test_a_device_that_computes_nothing_is_invalid_before_any_update",),
+        _COMPUTES_NOTHING,
     ),
     Mutation(
         "F39",
@@ -40,14 +45,14 @@ ARITHMETIC = (
         "the proof passes a device whose errors are equal, 1.0 against 1.0",
         "    if largest > limit:\n",
         "    if False:\n",
-        ("unit/check/test_precision_line.py::test_gradients_of_nothing_fail_though_one_product_is_right",),
+        (_GRADIENTS_OF_NOTHING,),
     ),
     Mutation(
         "F39",
         "the proof passes over gradients that are no number",
         "    return math.inf if math.isnan(norm) else norm  # or max() would pass over it\n",
         "    return norm\n",
-        ("unit/check/test_precision_line.py::test_gradients_of_nothing_fail_though_one_product_is_right",),
+        (_GRADIENTS_OF_NOTHING,),
     ),
     Mutation(
         "F39",
@@ -75,14 +80,20 @@ ARITHMETIC = (
         "the switch of another kind of device is read",
         '    precision = _matmul_precision("cuda")\n',
         '    precision = _matmul_precision("mkldnn")\n',
-        ("unit/loop/test_switches.py::test_older_getters_say_the_same_and_do_not_raise",),
+        (
+            "unit/loop/test_switches.py::test_older_getters_say_the_same_and_do_not_raise",
+            "cuda/test_arithmetic.py::test_switches_are_read_from_where_they_act_on_a_gpu",
+        ),
     ),
     Mutation(
         "F40",
         "grouped heads are left to whatever torch has for them",
         "    if _needs_repeated(query, key, value):\n",
         "    if False:\n",
-        ("unit/workload/test_attention.py::test_repeated_only_where_that_gives_a_fused_kernel",),
+        (
+            "unit/workload/test_attention.py::test_repeated_only_where_that_gives_a_fused_kernel",
+            "cuda/test_attention.py::test_every_launch_runs_a_fused_kernel_and_says_which",
+        ),
     ),
     Mutation(
         "F40",

@@ -11,6 +11,8 @@ OUT_OF_MEMORY = (
 OUT_OF_MEMORY_ON_A_FULL_GPU = (
     "unit/rank/test_out_of_memory.py::test_library_that_does_not_say_why_is_out_of_memory_on_a_full_gpu_alone"
 )
+PRODUCT = "cuda/test_product.py::"
+PROOF_ERRORS = "cuda/test_proof_errors.py::"
 HANGS = "integration/test_hangs.py::"
 STALLS = "integration/test_stalled_servers.py::"
 WITNESS_FAILS = "integration/test_witness_fails.py::"
@@ -37,14 +39,24 @@ LAUNCH_ENDS = (
         "a library that could not start is broken, however full the GPU is",
         "    if free_bytes is not None and free_bytes < LITTLE_BYTES and hides_its_cause(text):\n        return",
         "    if False:\n        return",
-        (OUT_OF_MEMORY_ON_A_FULL_GPU,),
+        (
+            OUT_OF_MEMORY_ON_A_FULL_GPU,
+            PRODUCT + "test_cublas_that_does_not_start_on_a_full_gpu_is_an_oom_row_and_the_search_goes_on",
+        ),
     ),
     Mutation(
         "F1",
         "a library that could not start lacked memory, however much is free",
         "if free_bytes is not None and free_bytes < LITTLE_BYTES and hides_its_cause(text):",
         "if hides_its_cause(text):",
-        (OUT_OF_MEMORY_ON_A_FULL_GPU,),
+        (OUT_OF_MEMORY_ON_A_FULL_GPU, PRODUCT + "test_cublas_that_does_not_start_is_a_failed_row"),
+    ),
+    Mutation(
+        "F1",
+        "a proof that had no memory is a failure, which is kept",
+        "    if where is not None:\n        return unproven(",
+        "    if False:\n        return unproven(",
+        (PROOF_ERRORS + "test_lack_of_memory_on_the_gpu_proves_nothing",),
     ),
     Mutation(
         "F1",
@@ -124,7 +136,10 @@ LAUNCH_ENDS = (
         "a rank does not ask whether its parent had touched CUDA",
         "torch.cuda._is_in_bad_fork() or ",
         "",
-        (HANGS + "test_server_is_fit_only_without_threads_and_without_a_gpu",),
+        (
+            HANGS + "test_server_is_fit_only_without_threads_and_without_a_gpu",
+            "cuda/test_fork.py::test_child_of_a_process_that_touched_cuda_is_unfit",
+        ),
     ),
     Mutation(
         "F5",
@@ -254,6 +269,13 @@ LAUNCH_ENDS = (
         "        document |= _describe(error, device, heartbeat)\n",
         '        document |= {"outcome": "failed", "reason": "failed", "phase": heartbeat.phase}\n',
         (OUTCOMES + "test_error_is_kept_with_class_text_and_traceback_of_every_rank[forward:3]",),
+    ),
+    Mutation(
+        "F11",
+        "a proof is written when its error has gone, and what frees page-locked memory has ended the process",
+        "        _finish(paths, rank, _lines_of(error))\n    else:\n        _finish(paths, rank, lines)\n",
+        "        lines = _lines_of(error)\n    _finish(paths, rank, lines)\n",
+        (PROOF_ERRORS + "test_error_that_stays_is_told_though_page_locked_memory_ends_the_process",),
     ),
     Mutation(
         "F11",

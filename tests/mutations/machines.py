@@ -14,6 +14,7 @@ NUISANCES = "integration/test_nuisances.py::"
 GOLDEN = "integration/test_golden_folders.py::"
 FAULTS = "unit/telemetry/test_faults.py::"
 SUMMARY = "unit/telemetry/test_summary.py::"
+VARIABLES = "unit/record/test_variables.py::"
 
 MACHINES = (
     Mutation(
@@ -148,6 +149,20 @@ MACHINES = (
         "        if values[0] != values[1]:\n",
         "        if False:\n",
         (STORAGE + "test_variable_that_changes_results_must_be_as_it_was",),
+    ),
+    Mutation(
+        "F30",
+        "variables of the libraries below torch are not recorded",
+        '*("CUDA_", "NVIDIA_", "CUBLAS", "CUDNN_", ',
+        '*("CUDA_", ',
+        (VARIABLES + "test_what_changes_results_is_recorded",),
+    ),
+    Mutation(
+        "F30",
+        "secrets are recorded with them",
+        " and not (_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))\n",
+        "\n",
+        (VARIABLES + "test_no_secret_is_recorded",),
     ),
     Mutation(
         "F30",

@@ -60,7 +60,7 @@ def run_tests(tree: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[s
     """Run these tests of a tree until the first that fails."""
     options = ["-x", "-q", "--no-header", "--tb=line", "-m", "", "-p", "no:randomly", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *options, f"--timeout={_TEST_LIMIT_S:g}", "--color=no"]
-    return _run([*command, *(f"tests/{test}" for test in tests)], tree)
+    return _run([*command, *(f"tests/{test}" for test in tests)], tree, PATIENCE_S * len(tests))
 
 
 def take_away(tree: Path, mutation: Mutation) -> Verdict:
@@ -90,8 +90,8 @@ def _last_line(text: str) -> str:
     return next(iter(text.strip().splitlines()[::-1]), "no output")
 
 
-def _run(command: Sequence[str], tree: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command on a tree, and end what it leaves."""
+def _run(command: Sequence[str], tree: Path, limit_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
+    """Run a command on a tree, for so long at most [s], and end what it leaves."""
     mark = uuid.uuid4().hex
     environment = os.environ | {_MARK: mark, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
@@ -104,7 +104,7 @@ def _run(command: Sequence[str], tree: Path) -> subprocess.CompletedProcess[str]
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=PATIENCE_S)
+        output, _ = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         output = "the tests did not end"
     finally:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from tests.mutations.arithmetic import ARITHMETIC
 from tests.mutations.launch_ends import LAUNCH_ENDS
 from tests.mutations.machines import MACHINES
+from tests.mutations.measures import MEASURES
 from tests.mutations.mutation import Mutation
 from tests.mutations.records import RECORDS
 from tests.mutations.signals import SIGNALS
 
-MUTATIONS: tuple[Mutation, ...] = (*LAUNCH_ENDS, *SIGNALS, *RECORDS, *MACHINES, *ARITHMETIC)
+MUTATIONS: tuple[Mutation, ...] = (*LAUNCH_ENDS, *SIGNALS, *RECORDS, *MACHINES, *ARITHMETIC, *MEASURES)
 """Every guard that is known to be missed, by fault."""
 
 WITHOUT_A_MUTATION: dict[str, str] = {}

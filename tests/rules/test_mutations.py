@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutations.__main__ import choose
 from tests.mutations.mutation import Mutation, places_of
 from tests.mutations.run import sources_of
 from tests.mutations.table import MUTATIONS, WITHOUT_A_MUTATION
@@ -35,3 +36,17 @@ def test_guard_stands_once_and_its_tests_are_in_the_row(mutation: Mutation) -> N
         file, name = re.fullmatch(r"([\w/]+\.py)::(\w+)(?:\[.*\])?", test).groups()  # type: ignore[union-attr]
         assert re.search(rf"^def {name}\b", (ROOT / "tests" / file).read_text(), flags=re.MULTILINE), test
         assert f"`{file}::{name}`" in ROWS[mutation.fault], f"the row of {mutation.fault} does not name {test}"
+
+
+def test_tests_on_the_stand_in_are_run_where_torch_is_a_cuda_build_and_alone_when_asked_for() -> None:
+    """A guard none of whose tests can run is left out; one fault can be asked for with them."""
+
+    def is_on_standin(words: list[str], has_cuda: bool) -> set[bool]:
+        return {test.startswith("cuda/") for mutation in choose(words, has_cuda) for test in mutation.tests}
+
+    assert is_on_standin([], has_cuda=False) == {False}
+    assert is_on_standin([], has_cuda=True) == {False, True}
+    assert is_on_standin(["cuda"], has_cuda=True) == {True}
+    assert choose(["cuda"], has_cuda=False) == []
+    assert {mutation.fault for mutation in choose(["cuda", "F41"], has_cuda=True)} == {"F41"}
+    assert len(choose([], has_cuda=True)) == len(MUTATIONS)

@@ -41,7 +41,8 @@ IDENTITY: tuple[Column, ...] = (
     _identity(
         "flags",
         "list<string>",
-        "Named doubts about this row, such as alloc_retries; an empty list means that no check raised one.",
+        "Named doubts about this row, such as alloc_retries; an empty list means that no check raised one. bench show "
+        "says below its table what those that occur mean.",
         rule="union",
     ),
     _identity(

@@ -68,10 +68,12 @@ def test_gpu_that_cannot_be_used_is_no_cpu() -> None:
 
 @pytest.mark.parametrize(("kind", "advice"), [("a100", "Did you mean a100-80gb"), ("b9", "Use one of these")])
 def test_unknown_kind_is_answered_with_those_there_are(kind: str, advice: str) -> None:
-    with pytest.raises(BenchError, match=f"--gpu = {kind} is not one of a100-40gb, .*{advice}"):
+    with pytest.raises(BenchError, match=f"--gpu = {kind} is not one of .*a100-40gb, .*{advice}"):
         find_target(None, kind, None, must_not_look)
 
 
 def test_every_kind_that_is_known_can_be_named() -> None:
     assert set(known_gpus()) == {gpu.key for gpu in TABLE}
-    assert [kind for kind, has_ampere in known_gpus().items() if not has_ampere] == ["v100-32gb"]
+    before_ampere = {kind for kind, has_ampere in known_gpus().items() if not has_ampere}
+    assert before_ampere == {gpu.key for gpu in TABLE if gpu.architecture in ("Volta", "Turing")}
+    assert "v100-32gb" in before_ampere

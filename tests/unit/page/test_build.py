@@ -193,3 +193,12 @@ def test_details_show_every_value_and_where_launches_differ():
     assert shown["peak_allocated_bytes"].startswith("9,007,199,254,740,993 (")
     assert shown["round"] == "0 / 1"
     assert "phase" not in shown
+
+
+def test_details_explain_the_flags():
+    """A name alone tells nobody what is in doubt; one of a newer version stands as it is."""
+    identity = dict(dict(details([ok_row(flags=["drift", "of_a_newer_version"])]))["identity"])
+    assert identity["flags"] == (
+        "drift (the last third of the timed part is slower or faster than the first third), of_a_newer_version"
+    )
+    assert "flags" not in dict(dict(details([ok_row(flags=[])]))["identity"])

@@ -46,6 +46,18 @@ def test_what_had_no_room_is_said():
     assert "columns that did not fit: train loss" in render(table(*quickstart_rows()), width=38)
 
 
+def test_flags_that_occur_are_explained_below_the_table():
+    """Each once, none that does not occur; also where the column was asked for, or had no room."""
+    rows = table(ok_row(flags=["drift", "spiky"]), ok_row(flags=["drift"]), ok_row(flags=[]))
+    for options in ({}, {"columns": ["trial_id", "flags"]}, {"width": 50}):
+        text = " ".join(render(rows, **options).split())
+        assert text.count("drift: the last third of the timed part is slower or faster than the first third") == 1
+        assert "spiky: updates far slower than the median" in text
+        assert "clock_drop:" not in text
+    assert "drift" not in render(rows, columns=["trial_id"])
+    assert render(table(ok_row(flags=["of_a_newer_version"]))).count("of_a_newer_version") == 1
+
+
 def test_only_axes_that_vary_have_a_column():
     """What all rows share stands once, above."""
     text = render(table(*(ok_row(amp_mode="bf16", seq_len=n) for n in (128, 256))))

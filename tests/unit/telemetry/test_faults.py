@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import Any, cast
 import pynvml
 import pytest
 
+from bench.record.flags import FLAGS, LAUNCH_FLAG_SENTENCES
 from bench.statistics.health import FLAG_SENTENCES
 from bench.telemetry import nvml
 from bench.telemetry.summary import TELEMETRY_FLAG_SENTENCES
@@ -293,14 +295,25 @@ def test_script_has_the_functions_of_the_real_bindings(name: str) -> None:
 
 
 def test_every_flag_is_explained_in_the_documentation() -> None:
-    """docs/method.md lists each with its sentence."""
+    """docs/method.md lists each with its sentence, and no other."""
     page = (Path(__file__).parents[3] / "docs" / "method.md").read_text()
-    for flag, sentence in (FLAG_SENTENCES | TELEMETRY_FLAG_SENTENCES).items():
-        assert f"| `{flag}` | {sentence} |" in page, flag
+    section = page.partition("\n## Flags\n")[2].partition("\n*")[0]
+    listed = re.findall(r"^\| `(\w+)` \| (.*) \|$", section, flags=re.MULTILINE)
+    assert dict(listed) == FLAGS
+    assert len(listed) == len(FLAGS)
+
+
+@pytest.mark.parametrize("name", ["_flag", "flags.append"])
+def test_every_flag_of_a_launch_is_explained(name: str) -> None:
+    """Those that samples raise are asserted to be where they are raised."""
+    sources = [path.read_text() for path in (Path(__file__).parents[3] / "bench" / "launch").glob("*.py")]
+    raised = {flag for text in sources for flag in re.findall(rf'{re.escape(name)}\("(\w+)"\)', text)}
+    assert raised
+    assert raised <= LAUNCH_FLAG_SENTENCES.keys()
 
 
 def test_flags_of_telemetry_and_of_samples_have_names_of_their_own() -> None:
     """One name, one meaning; and every telemetry flag but hot_start is planted above."""
-    assert not FLAG_SENTENCES.keys() & TELEMETRY_FLAG_SENTENCES.keys()
+    assert len(FLAGS) == len(FLAG_SENTENCES) + len(TELEMETRY_FLAG_SENTENCES) + len(LAUNCH_FLAG_SENTENCES)
     planted = {flag for _, _, expected in FAULTS.values() for flag in expected}
     assert planted == TELEMETRY_FLAG_SENTENCES.keys() - {"hot_start"}
