@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 @click.option(
     "--data",
     metavar="FILES",
-    help="What to train on: a glob of text files in quotes, a .bin file of uint16 token ids, stdlib (Python's standard "
-    "library) or synthetic (random tokens).  [default: stdlib]",
+    help="What to train on: a glob of text, .jsonl or .parquet files in quotes, a .bin or .npy file of token ids, "
+    "stdlib (Python's standard library) or synthetic (random tokens).  [default: stdlib]",
 )
 @click.option("--global-batch-size", type=int, help="Sequences per update, over all ranks; needed with --model.")
 @click.option(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bench.errors import BenchError, SweepFileError
+from bench.errors import SweepFileError
 from bench.machine.environment import machine_facts
 from bench.standin import is_standin
 from bench.sweep.expand import MachineFacts
@@ -34,21 +34,18 @@ def data_faults(sweep: Sweep) -> list[str]:
 
     Files are looked at, not read whole: no launch need start, and no results folder be made, to learn that.
     """
-    from bench.sweep.data_files import named_files
+    from bench.sweep.data_files import data_specs, place_of, setting_of
     from bench.sweep.document import read_document
     from bench.sweep.flags import flag_of
-    from bench.workload.data.corpus import find_files
+    from bench.workload.data import corpus
 
-    found = []
-    for location, key, value in named_files(sweep.spec):
-        try:
-            find_files(key, value)
-        except BenchError as error:
-            found.append((location, key, str(error)))
+    found = [(place_of(text, places), text) for data, places in data_specs(sweep.spec) for text in corpus.faults(data)]
+    found = list(dict.fromkeys(found))
     if sweep.path is None:  # the settings came from flags
-        return [text.replace(f"data.{key}", flag_of(f"data.{key}"), 1) for _, key, text in found]
+        named = [(setting_of(text), text) for _, text in found]
+        return [text.replace(setting, flag_of(setting), 1) if setting else text for setting, text in named]
     document = read_document(sweep.text)[0] if found else None
-    return [f"{sweep.path}:{document.line(location) if document else 1}: {text}" for location, _, text in found]
+    return [f"{sweep.path}:{document.line(location) if document else 1}: {text}" for location, text in found]
 
 
 def refuse_bad_data(sweep: Sweep) -> None:

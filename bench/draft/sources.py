@@ -13,12 +13,16 @@ from typing import Any, TypeVar
 
 from bench.errors import BenchError
 from bench.sweep.presets import PRESETS
-from bench.workload.data.source_files import find_text_files
+from bench.workload.data.documents import find_columns
+from bench.workload.data.row_files import Kind
+from bench.workload.data.source_files import find_files, find_text_files
 from bench.workload.data.token_files import find_token_file, read_token_file
 
 Found = TypeVar("Found")
 
-_NOT_READ = {".jsonl", ".json", ".parquet", ".arrow", ".csv", ".npy", ".npz", ".pt", ".gz", ".zst", ".xz", ".zip"}
+_ROWS: dict[str, Kind] = {".jsonl": "jsonl", ".parquet": "parquet"}
+_IDS = {".bin", ".npy"}
+_NOT_READ = {".json", ".arrow", ".csv", ".npz", ".pt", ".gz", ".zst", ".xz", ".zip"}
 """Suffixes of files that are no plain text: read as bytes they would be measured, and mean nothing."""
 
 
@@ -54,7 +58,7 @@ def model_source(text: str) -> Source:
 
 
 def data_source(text: str) -> Source:
-    """Tell what `--data` names: stdlib, synthetic, a .bin file of token ids, or a glob of text files.
+    """Tell what `--data` names: stdlib, synthetic, a file of token ids, or a glob of files of rows or text.
 
     Raises:
         BenchError: There is no such file, it cannot be used, or this version does not read its kind.
@@ -68,29 +72,42 @@ def data_source(text: str) -> Source:
     suffix = PurePath(text).suffix.lower()
     if suffix in _NOT_READ:
         raise BenchError(
-            f"--data = {text}: this version does not read {suffix} files. Give a glob of plain text files, a .bin file "
-            "of uint16 token ids, stdlib or synthetic."
+            f"--data = {text}: this version does not read {suffix} files. Give a glob of plain text, .jsonl or "
+            ".parquet files, a .bin or .npy file of token ids, stdlib or synthetic."
         )
-    if suffix == ".bin":
+    if suffix in _IDS:
         made = _found(lambda: read_token_file(find_token_file(text), None))
-        return _source({"tokens": text}, "uint16 token ids", made.tokens.size, made.vocab_size)
+        return _source({"tokens": text}, f"{made.tokens.dtype} token ids", made.tokens.size, made.vocab_size)
+    if suffix in _ROWS:
+        return _rows_source(text, _ROWS[suffix])
     sizes = [path.stat().st_size for path in _found(lambda: find_text_files(text))]
     ends = sum(size > 0 for size in sizes)  # each document is ended by an id of its own
     return _source({"text": text}, "each byte is a token", sum(sizes) + ends)
 
 
-def _source(source: dict[str, Any], comment: str, tokens: int | None = None, vocab_size: int = 0) -> Source:
+def _rows_source(text: str, kind: Kind) -> Source:
+    """Look at the columns of the first row, as every launch will."""
+    columns = _found(lambda: find_columns({kind: text}, kind, find_files(kind, text, f".{kind}")))
+    if columns.kind == "prompt":
+        comment = "bytes; prompts are fed and not predicted; padded to a micro-batch's longest row, as trainers do"
+        return _source({kind: text}, comment, rows="ragged")
+    return _source({kind: text}, f"each byte of {columns.names[0]} is a token, unless you add tokenizer: FILE")
+
+
+def _source(
+    source: dict[str, Any], comment: str, tokens: int | None = None, vocab_size: int = 0, rows: str = "packed"
+) -> Source:
+    section = {**source, "rows": rows}
     # json's quotes are YAML's too: a glob may begin with *, which YAML would take for an alias.
-    parts = [f"{name}: {_flow(value)}" for name, value in source.items()]
-    return Source(
-        {**source, "rows": "packed"}, "{" + ", ".join([*parts, "rows: packed"]) + "}", comment, tokens, vocab_size
-    )
+    flow = "{" + ", ".join(f"{name}: {_flow(value)}" for name, value in section.items()) + "}"
+    words = f"{comment}; packed: no padding" if rows == "packed" else comment
+    return Source(section, flow, words, tokens, vocab_size)
 
 
 def _flow(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {inner}" for name, inner in value.items()) + "}"
-    return str(value) if value == "stdlib" else json.dumps(value, ensure_ascii=False)
+    return str(value) if value in ("stdlib", "packed", "ragged") else json.dumps(value, ensure_ascii=False)
 
 
 def _found(look: Callable[[], Found]) -> Found:
@@ -98,4 +115,10 @@ def _found(look: Callable[[], Found]) -> Found:
     try:
         return look()
     except BenchError as error:  # it speaks of the setting of a sweep file
-        raise BenchError(f"--data = {str(error).partition(' = ')[2]}") from None
+        said = str(error)
+        if said.startswith("data."):
+            raise BenchError(f"--data = {said.partition(' = ')[2]}") from None
+        raise BenchError(
+            f"--data: {said} (bench init takes the usual names of columns; others are keys of data in a sweep file, "
+            "docs/data.md.)"
+        ) from None

@@ -171,7 +171,7 @@ def _base(asked: Asked, config: TrialConfig) -> Iterator[str]:
     settings = {
         f"device: {target.device}": "" if target.gpus else "no GPU is used, also where there is one",
         f"model: {asked.model.flow}": asked.model.comment,
-        f"data: {asked.data.flow}": f"{asked.data.comment}; packed: no padding",
+        f"data: {asked.data.flow}": asked.data.comment,
         f"seq_len: {config.seq_len}": f"tokens of a sequence, at most {longest:,} here; take that of your run",
         f"global_batch_size: {asked.global_batch_size}": "sequences per update, all ranks; accumulation steps follow",
         "optimizer: {name: adamw, lr: 3.0e-4}": "lr moves the loss, not the speed",

@@ -14,7 +14,7 @@ from bench.errors import BenchError, StorageError
 from bench.machine.environment import describe_machine, software_versions
 from bench.record.atomic import words_of, write_atomically
 from bench.record.columns import SCHEMA_VERSION
-from bench.record.config_columns import data_source
+from bench.record.config_columns import corpus_name
 from bench.record.journal import salvage_journal
 from bench.record.paths import SweepPaths
 from bench.record.variables import decisive_variables
@@ -48,7 +48,7 @@ def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFact
         "torch": software_versions()["torch"],
         "device": facts.device,
         "environment": decisive_variables(os.environ, facts.device),
-        "corpora": {data_source(config.data): load_corpus(config.data).content_hash for config in sources.values()},
+        "corpora": {corpus_name(config.data): load_corpus(config.data).content_hash for config in sources.values()},
     }
 
 

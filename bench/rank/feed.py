@@ -30,6 +30,8 @@ class Feed:
         """Host time the loop waited for its data since it was last set to 0 [s]."""
         self.token_pairs: dict[int, int] = {}
         """Update -> sum over this rank's token slots of the width of their row: what attention costs."""
+        self.padding_slots: dict[int, int] = {}
+        """Update -> this rank's token slots that only fill up rows."""
         self._full_rows_from: int | None = None
         self._sequences_at_most = config.global_batch_size
         self._waiting: list[MicroBatch] = []
@@ -75,7 +77,8 @@ class Feed:
 
     def _buffer(self, update: int) -> None:
         self._waiting = self._lay_out(update, self._own_chunks(update))
-        self.token_pairs[update] = sum(map(_token_pairs, self._waiting))
+        self.token_pairs[update] = self.padding_slots[update] = 0
+        self._note(update, self._waiting)
         self._agreement.begin(count_micro_batches(self._waiting))
 
     def _stream(self, update: int) -> Window:
@@ -85,13 +88,18 @@ class Feed:
 
     def _read(self, update: int) -> Iterator[MicroBatch]:
         """Cut this rank's micro-batches of a window one by one, so that only one exists at a time."""
-        self.token_pairs[update] = 0
+        self.token_pairs[update] = self.padding_slots[update] = 0
         for chunk in self._own_chunks(update):
             begun = time.perf_counter_ns()
             laid_out = self._lay_out(update, [chunk])
             self.wait_s += (time.perf_counter_ns() - begun) / 1e9
-            self.token_pairs[update] += sum(map(_token_pairs, laid_out))
+            self._note(update, laid_out)
             yield from laid_out
+
+    def _note(self, update: int, micro_batches: Sequence[MicroBatch]) -> None:
+        for micro_batch in micro_batches:
+            self.token_pairs[update] += micro_batch.token_slots * micro_batch.inputs.shape[1]
+            self.padding_slots[update] += micro_batch.padding_slots
 
     def _plan(self, update: int, world_size: int) -> WindowPlan:
         size = self._size(update)
@@ -119,7 +127,8 @@ class Feed:
         config = self._config
         in_order = iter(self._sequences(update, list(chain.from_iterable(chunks))))
         sequences = [list(islice(in_order, len(chunk))) for chunk in chunks]
-        return lay_out(sequences, config.data.rows, config.seq_len, is_pinned=config.device == "cuda")
+        is_pinned = config.device == "cuda"
+        return lay_out(sequences, config.data.rows, config.seq_len, self._source.has_prompts, is_pinned)
 
 
 def count_micro_batches(micro_batches: Sequence[MicroBatch]) -> WindowCounts:
@@ -136,7 +145,3 @@ def count_micro_batches(micro_batches: Sequence[MicroBatch]) -> WindowCounts:
 def count_micro_batch(micro_batch: MicroBatch) -> WindowCounts:
     """Count one micro-batch."""
     return count_micro_batches([micro_batch])
-
-
-def _token_pairs(micro_batch: MicroBatch) -> int:
-    return micro_batch.token_slots * micro_batch.inputs.shape[1]

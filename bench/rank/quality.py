@@ -18,15 +18,20 @@ def validation_loss(bench: Workbench) -> float | None:
     """Evaluate the held-out sequences over all ranks, each once, at the parameters as they are [nats/token].
 
     Runs in evaluation mode, under the trial's own autocast and in its micro-batches, on every rank at once. None where
-    the corpus is too small to hold anything out. Waits for the device. Every micro-batch is a sign of life: a long
-    validation is no hang.
+    the corpus is too small to hold anything out, or nothing that is held out has a target. Waits for the device. Every
+    micro-batch is a sign of life: a long validation is no hang.
     """
     sequences = bench.source.held_out()
     if not sequences:
         return None
     config, loop = bench.trial.config, bench.loop
     chunks = own_chunks(len(sequences), config.micro_batch_size, config.world_size, bench.ranks.rank)
-    micro_batches = lay_out([sequences[chunk.start : chunk.stop] for chunk in chunks], config.data.rows, config.seq_len)
+    micro_batches = lay_out(
+        [sequences[chunk.start : chunk.stop] for chunk in chunks],
+        config.data.rows,
+        config.seq_len,
+        bench.source.has_prompts,
+    )
     total = summed_loss(
         bench.model,
         loop.loss_sum,
@@ -38,7 +43,7 @@ def validation_loss(bench: Workbench) -> float | None:
     units = sum(micro_batch.unit_sum for micro_batch in micro_batches)
     loss_sum, all_units = bench.ranks.sum([total, units])
     bench.beat("data")
-    return loss_sum / all_units
+    return loss_sum / all_units if all_units else None
 
 
 @torch.no_grad()

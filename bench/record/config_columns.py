@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bench.sweep.fields import DataSpec, TrialConfig
+from bench.sweep.fields import DATA_SOURCES, FILE_SOURCES, DataSpec, TrialConfig
 from bench.sweep.paths import value_at
 from bench.sweep.presets import PRESETS
 from bench.sweep.settings import SETTINGS
@@ -21,12 +21,21 @@ def config_columns(config: TrialConfig) -> dict[str, Any]:
     }
 
 
+def corpus_name(data: DataSpec) -> str:
+    """Name all that the tokens depend on: the source, and each setting that says how it is read.
+
+    Data that differ only in how sequences are cut from the tokens have the same name.
+    """
+    is_use = {"rows", "sequences_per_epoch", "tail", *DATA_SOURCES}
+    read_by = data.model_dump(mode="json", exclude_none=True, exclude=is_use)
+    return ", ".join([data_source(data), *(f"{key}: {value}" for key, value in read_by.items())])
+
+
 def data_source(data: DataSpec) -> str:
-    """Name the source of the text, such as corpus: stdlib."""
-    if data.text is not None:
-        return f"text: {data.text}"
-    if data.tokens is not None:
-        return f"tokens: {data.tokens}"
+    """Name the source of the tokens, such as corpus: stdlib."""
+    for kind in FILE_SOURCES:
+        if (name := getattr(data, kind)) is not None:
+            return f"{kind}: {name}"
     if data.synthetic is not None:
         rest = data.synthetic.model_dump(exclude_defaults=True, exclude={"mean_tokens"})
         words = [f"mean {data.synthetic.mean_tokens} tokens", *(f"{key} {value}" for key, value in rest.items())]

@@ -44,6 +44,7 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
     joules = _product(rated.get("joules_per_gpu"), row.get("world_size"))
     return {
         **row,
+        "padding_share": _ratio(row.get("padding_slots"), row.get("token_slots")),
         "valid_tokens_per_update": _ratio(row.get("valid_tokens"), updates_worth),
         "update_s_median": median_s,
         "update_s_p05": _quantile(seconds, 0.05),

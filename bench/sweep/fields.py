@@ -72,19 +72,44 @@ class SyntheticSpec(_Spec):
     """Token ids are below this number; at most the model's vocabulary."""
 
 
+DATA_SOURCES = ("corpus", "text", "jsonl", "parquet", "tokens", "synthetic")
+"""Keys of `data` that name what is read; at most one of them is given."""
+FILE_SOURCES = ("text", "jsonl", "parquet", "tokens")
+"""Those whose value names files."""
+
+
 class DataSpec(_Spec):
-    """Say what is read and how it becomes sequences. Give at most one source: corpus, text, tokens or synthetic."""
+    """Say what is read and how it becomes sequences.
+
+    Give at most one source: corpus, text, jsonl, parquet, tokens or synthetic.
+    """
 
     corpus: Annotated[Literal["stdlib"] | None, What(column="data_source")] = None
     """A corpus that every machine has: Python's standard library, as bytes. The default source."""
     text: Annotated[FilePath | None, What(column="data_source")] = None
-    """Glob of text files, read as bytes, relative to the current directory; a name that exists is taken as it is."""
+    """Glob of text files, relative to the current directory; a name that exists is taken as it is."""
+    jsonl: Annotated[FilePath | None, What(column="data_source")] = None
+    """Glob of JSON Lines files, one object a line; each row is a document."""
+    parquet: Annotated[FilePath | None, What(column="data_source")] = None
+    """Glob of parquet files; each row is a document."""
     tokens: Annotated[FilePath | None, What(column="data_source")] = None
-    """Token file: flat uint16 ids without a header, as nanoGPT writes, relative to the current directory."""
+    """Token file, mapped where it lies: .bin, flat or with the header of llm.c, or .npy of one dimension."""
     synthetic: Annotated[SyntheticSpec | None, What(column="data_source")] = None
     """A synthetic corpus of random tokens."""
+    text_column: Annotated[FilePath | None, What()] = None
+    """Column of jsonl or parquet that holds text; without any column named: text, or prompt and completion."""
+    token_column: Annotated[FilePath | None, What()] = None
+    """Column of jsonl or parquet that holds lists of token ids, instead of text."""
+    prompt_column: Annotated[FilePath | None, What()] = None
+    """Column of jsonl or parquet that holds prompts, whose tokens are no targets; prompt beside completion_column."""
+    completion_column: Annotated[FilePath | None, What()] = None
+    """Column of jsonl or parquet that holds what follows the prompt; completion beside prompt_column."""
+    tokenizer: Annotated[FilePath | None, What(null_means="bytes")] = None
+    """File tokenizer.json that makes ids of text, jsonl or parquet; null takes the bytes of the text as ids."""
+    token_dtype: Annotated[Literal["uint16", "uint32", "int64"] | None, What()] = None
+    """Type of the ids of a flat token file; null means uint16, unless it looks like another."""
     end_of_text: Annotated[CountFromZero | None, What(null_means="one stream")] = None
-    """Id that ends each document of a token file; null means one stream without borders, only for packed rows."""
+    """Id that ends each document: null means one stream in a token file, and for a tokenizer the id it has for that."""
     rows: Annotated[Literal["ragged", "padded", "packed"], What()] = "packed"
     """ragged: one document a row, padded to the longest of its micro-batch; padded: to seq_len; packed: no padding."""
     sequences_per_epoch: Annotated[Count | None, What("sequence", null_means="endless data")] = None

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench.sweep.fields import SyntheticSpec, TrialConfig
+from bench.sweep.fields import DATA_SOURCES, SyntheticSpec, TrialConfig
 from bench.sweep.paths import value_at
 from bench.sweep.presets import PRESETS
 from bench.sweep.trial import show_value
 
-_SOURCES = ("corpus", "text", "tokens", "synthetic")
+_COLUMNS = ("text_column", "token_column", "prompt_column", "completion_column")
+"""Keys of `data` that say which columns are read."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Contradiction:
 
 def contradictions(config: TrialConfig) -> Iterator[Contradiction]:
     """Yield every contradiction within one trial's settings, whether resolved or as given."""
-    for rule in (_batch, _model, _precision, _optimizer, _schedule, _source, _epoch):
+    for rule in (_batch, _model, _precision, _optimizer, _schedule, _source, _columns, _ids, _epoch):
         yield from rule(config)
 
 
@@ -144,14 +145,11 @@ def _schedule(config: TrialConfig) -> Iterator[Contradiction]:
 def _source(config: TrialConfig) -> Iterator[Contradiction]:
     """There is one data source, and its rows can be cut as asked."""
     data = config.data
-    given = tuple(name for name in _SOURCES if getattr(data, name) is not None)
+    given = tuple(name for name in DATA_SOURCES if getattr(data, name) is not None)
     if len(given) > 1:
         keys = tuple(f"data.{name}" for name in reversed(given))
         problem = f"is a second data source, beside {' and '.join(f'data.{name}' for name in given[:-1])}"
         yield _contradiction(config, keys, problem, f"Keep one of {', '.join(given)}")
-    if data.end_of_text is not None and data.tokens is None:
-        keys = ("data.end_of_text", "data.tokens")
-        yield _contradiction(config, keys, "has no effect without data.tokens", "Remove it, or add data.tokens")
     if data.tokens is not None and data.rows != "packed" and data.end_of_text is None:
         keys = ("data.rows", "data.tokens", "data.end_of_text")
         problem = "needs document borders, but data.tokens is one stream of tokens"
@@ -160,6 +158,42 @@ def _source(config: TrialConfig) -> Iterator[Contradiction]:
         )
     if data.synthetic is not None:
         yield from _lengths(config, data.synthetic)
+
+
+def _columns(config: TrialConfig) -> Iterator[Contradiction]:
+    """Columns are those of rows, and of one kind: text, ids, or a prompt and its completion."""
+    data = config.data
+    given = tuple(name for name in _COLUMNS if getattr(data, name) is not None)
+    if data.jsonl is None and data.parquet is None:
+        for name in given:
+            beside = (f"data.{name}", "data.jsonl", "data.parquet")
+            problem = "has no effect without data.jsonl or data.parquet"
+            yield _contradiction(config, beside, problem, "Remove it, or add one of the two")
+    elif len(given) > 1 and set(given) != {"prompt_column", "completion_column"}:
+        keys = tuple(f"data.{name}" for name in reversed(given))
+        problem = f"is a second kind of column, beside {' and '.join(f'data.{name}' for name in given[:-1])}"
+        way_out = "Keep text_column, or token_column, or prompt_column and completion_column"
+        yield _contradiction(config, keys, problem, way_out)
+
+
+def _ids(config: TrialConfig) -> Iterator[Contradiction]:
+    """What says how ids are made or read belongs to text or to a token file."""
+    data = config.data
+    texts = ("text", "jsonl", "parquet")
+    if data.tokenizer is not None and all(getattr(data, name) is None for name in texts):
+        keys = ("data.tokenizer", *(f"data.{name}" for name in texts))
+        problem = "has no effect without data.text, data.jsonl or data.parquet"
+        yield _contradiction(config, keys, problem, "Remove it, or add one of the three")
+    elif data.tokenizer is not None and data.token_column is not None:
+        keys = ("data.tokenizer", "data.token_column")
+        yield _contradiction(config, keys, "has no effect beside data.token_column", "Keep one of the two")
+    if data.token_dtype is not None and data.tokens is None:
+        keys = ("data.token_dtype", "data.tokens")
+        yield _contradiction(config, keys, "has no effect without data.tokens", "Remove it, or add data.tokens")
+    if data.end_of_text is not None and data.tokens is None and data.tokenizer is None:
+        keys = ("data.end_of_text", "data.tokens", "data.tokenizer")
+        problem = "has no effect without data.tokens or data.tokenizer"
+        yield _contradiction(config, keys, problem, "Remove it, or add one of the two")
 
 
 def _lengths(config: TrialConfig, synthetic: SyntheticSpec) -> Iterator[Contradiction]:

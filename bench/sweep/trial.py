@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench.errors import BenchError
-from bench.sweep.fields import SweepSpec, TrialConfig
+from bench.sweep.fields import DATA_SOURCES, SweepSpec, TrialConfig
 from bench.sweep.names import IN_EVERY_NAME, axis_columns, name_of
 
 
@@ -156,7 +156,7 @@ def resolve(config: TrialConfig, auto_device: Literal["cpu", "cuda"]) -> TrialCo
     numbers = {"momentum": 0.0} if optimizer.name == "sgd" else {"beta1": 0.9, "beta2": 0.95}
     missing = {name: value for name, value in numbers.items() if getattr(optimizer, name) is None}
     data = config.data
-    if (data.corpus, data.text, data.tokens, data.synthetic) == (None, None, None, None):
+    if all(getattr(data, source) is None for source in DATA_SOURCES):
         data = data.model_copy(update={"corpus": "stdlib"})
     return config.model_copy(
         update={

@@ -39,6 +39,8 @@ class MicroBatch:
     """B * T, the elements really fed, padding included [this rank]."""
     unit_sum: float
     """Its share of the window's denominator in the loss's own unit; valid targets for language models [this rank]."""
+    padding_slots: int = 0
+    """Token slots that only fill up rows: no token of a sequence is in them [this rank]."""
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         """Unpack as the pair that a loss takes: inputs, targets."""
@@ -75,7 +77,11 @@ def own_chunks(num_sequences: int, micro_batch_size: int, world_size: int, rank:
 
 
 def lay_out(
-    chunks: Sequence[Sequence[NDArray[np.int64]]], rows: Rows, seq_len: int, is_pinned: bool = False
+    chunks: Sequence[Sequence[NDArray[np.int64]]],
+    rows: Rows,
+    seq_len: int,
+    has_prompts: bool = False,
+    is_pinned: bool = False,
 ) -> list[MicroBatch]:
     """Lay chunks of sequences into micro-batches.
 
@@ -85,6 +91,7 @@ def lay_out(
         chunks: For each micro-batch its sequences, each (2 .. seq_len + 1,) int64 [tokens].
         rows: How rows are filled up.
         seq_len: Most inputs of a row [tokens].
+        has_prompts: Whether sequences hold complements of ids, which are no targets.
         is_pinned: Whether they lie in page-locked memory, from where a copy to a GPU need not wait: one block for all,
             since the allocator asks the GPU about each.
     """
@@ -93,7 +100,7 @@ def lay_out(
     assert longest <= seq_len, f"a sequence of {longest + 1} tokens does not fit rows of {seq_len} inputs"
     shapes = [(len(chunk), max(chunk) if rows == "ragged" else seq_len) for chunk in lengths]
     tensors = _empty_in_one_pinned_block(shapes) if is_pinned else _empty(shapes)
-    return [_fill(*each) for each in zip(chunks, lengths, *tensors, strict=True)]
+    return [_fill(*each, has_prompts) for each in zip(chunks, lengths, *tensors, strict=True)]
 
 
 Tensors = tuple[Sequence[torch.Tensor], Sequence[torch.Tensor]]
@@ -114,7 +121,11 @@ def _empty_in_one_pinned_block(shapes: Sequence[tuple[int, int]]) -> Tensors:
 
 
 def _fill(
-    chunk: Sequence[NDArray[np.int64]], lengths: Sequence[int], inputs: torch.Tensor, targets: torch.Tensor
+    chunk: Sequence[NDArray[np.int64]],
+    lengths: Sequence[int],
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    has_prompts: bool,
 ) -> MicroBatch:
     """Lay one chunk of sequences into the rows of two tensors, each (B, T) int64."""
     into, ahead = inputs.numpy(), targets.numpy()
@@ -124,7 +135,8 @@ def _fill(
     for row, (sequence, length) in enumerate(zip(chunk, lengths, strict=True)):
         into[row, :length] = sequence[:-1]
         ahead[row, :length] = sequence[1:]
-    valid_targets = sum(lengths)
+    tokens = sum(lengths)
+    valid_targets = _uncover_prompts(into, ahead) if has_prompts else tokens
     return MicroBatch(
         inputs=inputs,
         targets=targets,
@@ -132,4 +144,13 @@ def _fill(
         valid_targets=valid_targets,
         token_slots=inputs.numel(),
         unit_sum=float(valid_targets),
+        padding_slots=inputs.numel() - tokens,
     )
+
+
+def _uncover_prompts(inputs: NDArray[np.int64], targets: NDArray[np.int64]) -> int:
+    """Turn complements back into ids, and as targets into ignored ones, in place; count the targets that are valid."""
+    np.invert(inputs, out=inputs, where=inputs < 0)
+    is_ignored = targets < 0
+    targets[is_ignored] = IGNORED_TARGET
+    return targets.size - int(np.count_nonzero(is_ignored))

@@ -160,7 +160,7 @@ DATA = SWEEP.replace("  seq_len: 64", "  data: {DATA}\n  seq_len: 64")
     [
         ("text: 'none*.txt'", "data.text = none*.txt matches no file"),
         ("tokens: none.bin", "data.tokens = none.bin: there is no file"),
-        ("tokens: ids.npy", "data.tokens = ids.npy is a numpy file with a header"),
+        ("tokens: ids.npy", "data.tokens = ids.npy is a numpy file (.npy) with 2 dimensions"),
         ("tokens: wide.bin", "data.tokens = wide.bin holds uint32 ids, it seems"),
     ],
 )
@@ -169,7 +169,7 @@ def test_files_of_data_are_looked_at_before_anything_runs(
 ) -> None:
     """Exit 2 with file and line; no results folder is made, and torch is never asked for."""
     monkeypatch.chdir(tmp_path)
-    np.save(tmp_path / "ids.npy", np.arange(500, dtype="uint16"))
+    np.save(tmp_path / "ids.npy", np.arange(500, dtype="uint16").reshape(5, 100))
     np.arange(500, dtype="uint32").tofile(tmp_path / "wide.bin")
     Path("data.yaml").write_text(DATA.replace("DATA", data), encoding="utf-8")
     result = CliRunner().invoke(main, [command, "data.yaml", "--device", "cpu"])

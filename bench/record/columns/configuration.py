@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bench.record.column_types import Column, Kind
 from bench.sweep.settings import SETTINGS, Setting
 
-DATA_SOURCE = "Where the text comes from: corpus, text, tokens or synthetic, with its name."
+DATA_SOURCE = "Where the tokens come from: corpus, text, jsonl, parquet, tokens or synthetic, with its name."
 
 
 def _config(name: str, kind: Kind, sentence: str, unit: str | None = None) -> Column:
@@ -54,8 +54,20 @@ MODEL: tuple[Column, ...] = (
     _model("parameters_trainable", "int64", "Unique parameter elements that receive a gradient.", "element"),
     _model("parameters_unique", "int64", "Parameter elements of the model; shared ones count once.", "element"),
     _model("gradient_dtype", "string", "Type that gradients accumulate in."),
-    _model("corpus_hash", "string", "Hash of the tokens and document borders."),
+    _model("corpus_hash", "string", "Hash of the tokens, the document borders and what of them are prompts."),
     _model("corpus_sequences", "int64", "Sequences in one epoch of the source.", "sequence"),
+    _model(
+        "sequence_tokens_p50",
+        "int64",
+        "Length that half of the sequences of one epoch do not exceed: tokens fed, seq_len at most, without padding.",
+        "token",
+    ),
+    _model(
+        "sequence_tokens_p95",
+        "int64",
+        "Length that 95 % of the sequences of one epoch do not exceed: tokens fed, seq_len at most, without padding.",
+        "token",
+    ),
     _model("vocab_size", "int64", "Number of token ids the model accepts.", "token"),
 )
 """Facts of the model and of the data, equal on every rank."""

@@ -19,6 +19,7 @@ COUNTS: tuple[Column, ...] = (
     _count("sequences", "sequence", "sum", "Sequences trained on in the timed part, all ranks."),
     _count("valid_tokens", "token", "sum", "Targets that contribute to the loss in the timed part, all ranks."),
     _count("token_slots", "token", "sum", "Elements fed in the timed part, padding included, all ranks."),
+    _count("padding_slots", "token", "sum", "Elements fed in the timed part that only fill up rows, all ranks."),
     _count("updates_attempted", "update", "same", "Updates of the timed part: applied, skipped and empty ones."),
     _count("updates_applied", "update", "same", "Updates of the timed part whose optimizer step changed the weights."),
     _count("updates_skipped", "update", "same", "Updates of the timed part that the gradient scaler skipped."),
@@ -66,6 +67,13 @@ COUNTS: tuple[Column, ...] = (
         "token/update",
         "derived",
         "valid_tokens / updates_attempted: mean over the timed part, all ranks.",
+        "float64",
+    ),
+    _count(
+        "padding_share",
+        "ratio",
+        "derived",
+        "padding_slots / token_slots: how much of what was fed is padding; 0 for packed rows.",
         "float64",
     ),
 )

@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,35 @@ from numpy.typing import NDArray
 
 from bench.errors import StorageError
 
-_FORMAT = 2  # raised when a source gives other tokens, or tokens another hash, so that old entries are left alone
+_FORMAT = 3  # raised when a source gives other tokens, or an entry other facts, so that old entries are left alone
 _HASH_CHUNK = 1 << 24  # ids hashed at a time, so that a file of any size is read in bounded memory
 _NO_FILE_LEFT = (errno.EMFILE, errno.ENFILE)
 """Refusals that say nothing about the file: this process has no descriptor left (ulimit -n)."""
 _ATTEMPTS = 3  # another process may be clearing a damaged entry at the same moment
 
-Tokens = NDArray[np.uint16] | NDArray[np.uint32]
+Tokens = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class TokenFile:
+    """A file that holds an array of ids, and where in it they lie."""
+
+    path: Path
+    dtype: str
+    """Type of an id as numpy writes it, byte order included, such as <u2."""
+    start: int
+    """Bytes before the first id."""
+    count: int
+    """Ids in it."""
+
+    def map(self) -> Tokens:
+        """Map the ids, read-only.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: It is shorter than it was.
+        """
+        return np.memmap(self.path, self.dtype, "r", self.start, (self.count,))
 
 
 @dataclass(frozen=True)
@@ -45,8 +67,10 @@ class Made:
     """Every id is below it [ids]."""
     has_document_borders: bool = True
     """False for one stream."""
-    token_file: Path | None = None
-    """Flat uint16 file to map in place of a copy; null when the cache holds the tokens."""
+    token_file: TokenFile | None = None
+    """Where the ids lie, to be mapped in place of a copy; null when the cache holds the tokens."""
+    is_prompt: NDArray[np.bool_] | None = None
+    """(N,) true where a token belongs to a prompt, so that it is no target; null where every token may be one."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +81,10 @@ class Entry:
     """(N,) ids, memory-mapped."""
     offsets: NDArray[np.int64]
     """(D + 1,) document borders, memory-mapped."""
+    is_prompt: NDArray[np.bool_] | None
+    """(N,) true where a token is no target, memory-mapped; null where every token may be one."""
     facts: dict[str, Any]
-    """content_hash, vocab_size, has_document_borders, tokens, token_file."""
+    """content_hash, vocab_size, has_document_borders, has_prompts, tokens, token_file."""
 
 
 def cache_folder() -> Path:
@@ -104,13 +130,15 @@ def open_or_make(key: Mapping[str, Any], make: Callable[[], Made]) -> Entry:
     )
 
 
-def content_hash(tokens: Tokens, offsets: NDArray[np.int64]) -> str:
-    """Hash the values of tokens and offsets, whatever type the ids are stored in [SHA-256, hex]."""
+def content_hash(tokens: Tokens, offsets: NDArray[np.int64], is_prompt: NDArray[np.bool_] | None = None) -> str:
+    """Hash the values of tokens, offsets and prompts, whatever type the ids are stored in [SHA-256, hex]."""
     digest = hashlib.sha256()
     for start in range(0, tokens.size, _HASH_CHUNK):
         digest.update(tokens[start : start + _HASH_CHUNK].astype("<u4").data)
     for start in range(0, offsets.size, _HASH_CHUNK):
         digest.update(offsets[start : start + _HASH_CHUNK].astype("<i8").data)
+    if is_prompt is not None:
+        digest.update(np.packbits(is_prompt).data)
     return digest.hexdigest()
 
 
@@ -118,11 +146,16 @@ def _open(folder: Path) -> Entry:
     """Map an entry's files; any error means that it is not there or not whole."""
     facts = json.loads((folder / "facts.json").read_text())
     offsets = np.load(folder / "offsets.npy", mmap_mode="r")
-    token_file = facts["token_file"]
-    tokens = np.load(folder / "tokens.npy", mmap_mode="r") if token_file is None else np.memmap(token_file, "<u2", "r")
-    if not tokens.size == facts["tokens"] == offsets[-1]:
+    where = facts["token_file"]
+    tokens = np.load(folder / "tokens.npy", mmap_mode="r") if where is None else _token_file(where).map()
+    is_prompt = np.load(folder / "is_prompt.npy", mmap_mode="r") if facts["has_prompts"] else None
+    if not tokens.size == facts["tokens"] == offsets[-1] or (is_prompt is not None and is_prompt.size != tokens.size):
         raise ValueError(f"{folder} does not match its own facts")
-    return Entry(tokens, offsets, facts)
+    return Entry(tokens, offsets, is_prompt, facts)
+
+
+def _token_file(facts: Mapping[str, Any]) -> TokenFile:
+    return TokenFile(Path(facts["path"]), facts["dtype"], facts["start"], facts["count"])
 
 
 def _publish(made: Made, folder: Path) -> None:
@@ -133,12 +166,16 @@ def _publish(made: Made, folder: Path) -> None:
         np.save(aside / "offsets.npy", made.offsets)
         if made.token_file is None:
             np.save(aside / "tokens.npy", made.tokens)
+        if made.is_prompt is not None:
+            np.save(aside / "is_prompt.npy", made.is_prompt)
+        file = made.token_file
         facts = {
-            "content_hash": content_hash(made.tokens, made.offsets),
+            "content_hash": content_hash(made.tokens, made.offsets, made.is_prompt),
             "vocab_size": made.vocab_size,
             "has_document_borders": made.has_document_borders,
+            "has_prompts": made.is_prompt is not None,
             "tokens": int(made.tokens.size),
-            "token_file": None if made.token_file is None else str(made.token_file),
+            "token_file": None if file is None else {**asdict(file), "path": str(file.path)},
         }
         (aside / "facts.json").write_text(json.dumps(facts))
         try:

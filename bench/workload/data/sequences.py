@@ -22,6 +22,7 @@ from bench.workload.data.corpus import Corpus
 
 Rows = Literal["ragged", "padded", "packed"]
 Sequence1D = NDArray[np.int64]
+"""(<= T+1,) token ids; one that is no target, as in a prompt, is given as its complement ~id, which is negative."""
 
 HELD_OUT_AT_MOST = 64
 """Sequences held out of training at most; fewer from a small corpus: one in a hundred, rounded down."""
@@ -33,10 +34,12 @@ class SequenceSource:
     A sequence has at most T+1 tokens: T inputs, and the same shifted by one as targets. `packed` cuts the token
     stream, document borders included, into rows of T+1 tokens with stride T; the last few tokens that fill no row are
     left out. `ragged` and `padded` take one document as one sequence, cut at T+1 tokens; a document of one token has
-    nothing to predict and is left out.
+    nothing to predict and is left out. A sequence none of whose tokens is a target, as where the prompt fills it, is
+    one like any other.
 
     Attributes:
         num_sequences: Sequences of one epoch, held-out ones not among them [sequences].
+        has_prompts: Whether sequences may hold tokens that are no targets, given as complements.
     """
 
     def __init__(
@@ -53,9 +56,11 @@ class SequenceSource:
         `tail` acts on finite sources only: `drop` leaves the partial window at an epoch's end out.
 
         Raises:
-            BenchError: The corpus has no document borders for ragged or padded rows, or too few sequences.
+            BenchError: The corpus has no document borders for ragged or padded rows, too few sequences, or no target.
         """
         self._tokens = np.asarray(corpus.tokens)  # a plain view: slicing a memmap object costs several times as much
+        self.has_prompts = corpus.is_prompt is not None
+        self._is_prompt = None if corpus.is_prompt is None else np.asarray(corpus.is_prompt)
         self._seed = seed
         self._seq_len = seq_len
         self._tail = tail
@@ -89,6 +94,11 @@ class SequenceSource:
                 f"sequences with rows: {rows}, seq_len = {seq_len}. Use at most {available}."
             )
         self.num_sequences: int = available if sequences_per_epoch is None else sequences_per_epoch
+        if not self._has_target():
+            raise BenchError(
+                f"{corpus.source} has nothing to predict with rows: {rows}, seq_len = {seq_len}: prompts fill every "
+                "sequence. Use a longer seq_len."
+            )
         self._permutations: dict[int, NDArray[np.int64]] = {}
         self._full_row_starts: NDArray[np.int64] | None = None
 
@@ -137,11 +147,12 @@ class SequenceSource:
         return self.num_sequences // global_batch_size
 
     def full_rows(self, positions: Sequence[int]) -> list[Sequence1D]:
-        """Give sequences of exactly T+1 tokens, whatever the rows setting, for the largest window there can be.
+        """Give sequences of exactly T+1 tokens, all targets, for the largest window there can be.
 
-        They are those at `positions` of the packed rows from the start of the corpus that predict no held-out token,
-        again from the start after the last; a corpus that is shorter than one row is repeated to fill it, and one that
-        has no such row gives all its rows.
+        Whatever the rows setting, they are those at `positions` of the packed rows from the start of the corpus that
+        predict no held-out token, again from the start after the last; a corpus that is shorter than one row is
+        repeated to fill it, and one that has no such row gives all its rows. Tokens of prompts are targets like any
+        other.
         """
         width = self._seq_len + 1
         if self._tokens.size < width:
@@ -187,5 +198,29 @@ class SequenceSource:
             self._permutations[epoch] = self._trained_on[order]
         return self._permutations[epoch]
 
+    def lengths(self) -> NDArray[np.int64]:
+        """Give the lengths of the sequences of one epoch, their inputs alone: T at most [tokens]."""
+        indices = self._trained_on[: self.num_sequences]
+        return self._stops[indices] - self._starts[indices] - 1
+
+    def length_percentiles(self) -> dict[str, int]:
+        """Give the median and the 95th percentile of `lengths`, as columns of a row [tokens].
+
+        Each is a length that occurs: the least that so many of the sequences do not exceed (Hyndman and Fan's type 1).
+        """
+        lengths = self.lengths()
+        return {
+            f"sequence_tokens_p{share}": int(np.percentile(lengths, share, method="inverted_cdf")) for share in (50, 95)
+        }
+
+    def _has_target(self) -> bool:
+        """Look for one token that an update may have to predict; mostly the first sequence has one."""
+        if self._is_prompt is None:
+            return True
+        indices = self._trained_on[: self.num_sequences]
+        return any(not self._is_prompt[self._starts[i] + 1 : self._stops[i]].all() for i in indices)
+
     def _sequence(self, index: int) -> Sequence1D:
-        return self._tokens[self._starts[index] : self._stops[index]].astype(np.int64)
+        part = slice(self._starts[index], self._stops[index])
+        tokens = self._tokens[part].astype(np.int64)
+        return tokens if self._is_prompt is None else np.where(self._is_prompt[part], ~tokens, tokens)

@@ -20,9 +20,19 @@ def fingerprint(files: Sequence[Path], read_as: str) -> dict[str, Any]:
 
 
 def find_text_files(pattern: str) -> list[Path]:
+    """List the text files of a glob, see `find_files`."""
+    return find_files("text", pattern, ".txt")
+
+
+def find_files(key: str, pattern: str, suffix: str) -> list[Path]:
     """List the files of a glob (`**` for any depth, `~` for home) in the order of their paths.
 
     What exists under its own name is meant as it is: brackets in a file's or a folder's name are no set of characters.
+
+    Args:
+        key: Key of `data` that holds the glob, for messages.
+        pattern: The glob.
+        suffix: What names of such files end in, for advice.
 
     Raises:
         BenchError: The glob matches no file, or only empty ones.
@@ -33,12 +43,12 @@ def find_text_files(pattern: str) -> list[Path]:
     if not files:
         advice = "Check the glob: ** matches any depth, a relative path starts at the current folder."
         if any(Path(match).is_dir() for match in matches):
-            advice = f"It is a folder: name its files, as in {pattern.rstrip('/')}/**/*.txt."
+            advice = f"It is a folder: name its files, as in {pattern.rstrip('/')}/**/*{suffix}."
         elif "[" in pattern:
             advice += " In a glob [ ] is a set of characters; write [[] for the character itself."
-        raise BenchError(f"data.text = {pattern} matches no file, seen from {Path.cwd()}. {advice}")
+        raise BenchError(f"data.{key} = {pattern} matches no file, seen from {Path.cwd()}. {advice}")
     if not any(path.stat().st_size for path in files):
-        raise BenchError(f"data.text = {pattern} matches only empty files ({len(files)}). Name files that hold text.")
+        raise BenchError(f"data.{key} = {pattern} matches only empty files ({len(files)}). Name files that hold text.")
     return files
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bench.draft.sources import data_source, model_source
@@ -25,12 +28,35 @@ def test_files_are_told_by_their_suffix(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     Path("train.bin").write_bytes(b"\1\0" * 8)
     Path("a.txt").write_text("words", encoding="utf-8")
+    np.save("a.npy", np.arange(300, dtype=np.int32))
+    assert data_source("a.npy").section == {"tokens": "a.npy", "rows": "packed"}
+    assert (data_source("a.npy").tokens, data_source("a.npy").vocab_size) == (300, 300)
     assert data_source("train.bin").section == {"tokens": "train.bin", "rows": "packed"}
     assert data_source("*.txt").section == {"text": "*.txt", "rows": "packed"}
     assert data_source("*.txt").flow == '{text: "*.txt", rows: packed}'
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "JSON", "npy", "gz"])
+def test_rows_are_looked_at_and_prompts_known_by_their_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prompts come padded, as from a trainer; texts packed."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.jsonl").write_text('{"text": "a"}\n')
+    pq.write_table(pa.table({"prompt": ["a"], "completion": ["b"]}), "qa.parquet")
+    assert data_source("train.jsonl").flow == '{jsonl: "train.jsonl", rows: packed}'
+    assert "each byte of text is a token" in data_source("train.jsonl").comment
+    assert data_source("*.parquet").section == {"parquet": "*.parquet", "rows": "ragged"}
+    assert "not predicted" in data_source("*.parquet").comment
+
+
+def test_rows_without_a_usual_column_are_answered_with_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_text('{"body": "a"}\n')
+    with pytest.raises(BenchError, match=r"^--data: a.jsonl:1 has no column text.*Name yours: text_column.*in a sweep"):
+        data_source("a.jsonl")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "JSON", "npz", "gz"])
 def test_files_of_other_kinds_are_refused_before_they_are_looked_for(suffix: str) -> None:
     """Read as bytes they would be measured, and mean nothing."""
     with pytest.raises(BenchError, match=f"this version does not read .{suffix.lower()} files"):
@@ -43,6 +69,7 @@ def test_files_of_other_kinds_are_refused_before_they_are_looked_for(suffix: str
         ("none/*.txt", r"^--data = none/\*.txt matches no file, seen from .*Check the glob"),
         ("empty.txt", "^--data = empty.txt matches only empty files"),
         ("none.bin", "^--data = none.bin: there is no file"),
+        ("none.jsonl", "^--data = none.jsonl matches no file"),
         ("odd.bin", "^--data = odd.bin has 3 bytes, not a whole number"),
     ],
 )

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bench.workload.micro_batches import IGNORED_TARGET, MicroBatch, lay_out, own_chunks
+from bench.workload.micro_batches import IGNORED_TARGET, MicroBatch, own_chunks
+from tests.unit.workload.cut import cut_window
 
 RowsName = Literal["ragged", "padded", "packed"]
 SEQ_LEN = 6
@@ -25,14 +26,6 @@ def sequence(first: int, tokens: int) -> NDArray[np.int64]:
 
 def window_of(lengths: list[int]) -> list[NDArray[np.int64]]:
     return [sequence(100 * index + 1, tokens) for index, tokens in enumerate(lengths)]
-
-
-def cut_window(
-    window: list[NDArray[np.int64]], micro_batch_size: int, world_size: int, rank: int, rows: RowsName, seq_len: int
-) -> list[MicroBatch]:
-    """Cut a window into the micro-batches of one rank."""
-    chunks = own_chunks(len(window), micro_batch_size, world_size, rank)
-    return lay_out([[window[index] for index in chunk] for chunk in chunks], rows, seq_len)
 
 
 def pairs(micro_batch: MicroBatch) -> list[tuple[int, int]]:
