@@ -36,6 +36,8 @@ def flops_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
     """Count the FLOPs of the timed part [one rank]."""
     samples, config = observed.samples("timed"), bench.trial.config
     shape = shape_of(config.model)
+    if bench.has_own_samples:
+        return {"token_pairs": None, "model_flops": None, "hardware_flops": None}
     token_slots = sum(sample.counts.token_slots for sample in samples)
     token_pairs = sum(bench.feed.token_pairs[sample.update] for sample in samples)
     if shape is None:

@@ -37,6 +37,7 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
         updates_worth = _ratio(row.get("micro_batches"), row["accumulation_steps"] * row["world_size"])
         rated_s = None if updates_worth is None else full_s * updates_worth
     valid_tokens_per_s = _ratio(rated.get("valid_tokens"), rated_s)
+    units_per_s = _ratio(rated.get("units"), rated_s)
     token_slots_per_s = _ratio(rated.get("token_slots"), rated_s)
     token_slots_per_s_per_gpu = _ratio(token_slots_per_s, row.get("world_size"))
     # The energy of shortened windows holds too many optimizer steps for their tokens.
@@ -51,6 +52,7 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
         "update_s_p95": _quantile(seconds, 0.95),
         "data_wait_share": _ratio(row.get("data_wait_s"), row.get("timed_s")),
         "valid_tokens_per_s": valid_tokens_per_s,
+        "units_per_s": units_per_s,
         "token_slots_per_s": token_slots_per_s,
         "valid_tokens_per_s_per_gpu": _ratio(valid_tokens_per_s, row.get("world_size")),
         "token_slots_per_s_per_gpu": token_slots_per_s_per_gpu,

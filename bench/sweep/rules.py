@@ -40,7 +40,7 @@ class Contradiction:
 
 def contradictions(config: TrialConfig) -> Iterator[Contradiction]:
     """Yield every contradiction within one trial's settings, whether resolved or as given."""
-    for rule in (_batch, _model, _precision, _optimizer, _schedule, _source, _columns, _ids, _epoch):
+    for rule in (_batch, _model, _own_functions, _precision, _optimizer, _schedule, _source, _columns, _ids, _epoch):
         yield from rule(config)
 
 
@@ -91,9 +91,6 @@ def _model(config: TrialConfig) -> Iterator[Contradiction]:
         keys = tuple(f"model.{name}" for name in reversed(given))
         problem = f"is a second model, beside {' and '.join(f'model.{name}' for name in given[:-1])}"
         yield _contradiction(config, keys, problem, f"Keep one of {', '.join(given)}")
-    if model.args is not None and model.factory is None:
-        problem, way_out = "has no effect without model.factory", "Remove it, or name the function"
-        yield _contradiction(config, ("model.args", "model.factory"), problem, way_out)
     shape = shape_of(model)
     if len(given) == 1 and shape is not None:
         yield from _preset(config, shape)
@@ -101,6 +98,22 @@ def _model(config: TrialConfig) -> Iterator[Contradiction]:
         problem = "has no effect on model.factory: whether it keeps activations is its own doing"
         way_out = "Remove it, and let the factory take an argument for it (model.args)"
         yield _contradiction(config, ("activation_checkpointing", "model.factory"), problem, way_out)
+
+
+_OF_FACTORIES = ("model.args", "data.args", "data.collate", "loss.args")
+"""Settings that say something of a function of the user's own."""
+
+
+def _own_functions(config: TrialConfig) -> Iterator[Contradiction]:
+    """Arguments belong to a function, and a function's samples are laid out by itself."""
+    for name in _OF_FACTORIES:
+        factory = f"{name.split('.')[0]}.factory"
+        if value_at(config, name) is not None and value_at(config, factory) is None:
+            way_out = "Remove it, or name the function"
+            yield _contradiction(config, (name, factory), f"has no effect without {factory}", way_out)
+    if config.data.factory is not None and "rows" in config.data.model_fields_set and config.data.rows != "packed":
+        problem, way_out = "has no effect on data.factory", "Remove it: data.collate lays samples into a batch"
+        yield _contradiction(config, ("data.rows", "data.factory"), problem, way_out)
 
 
 def _preset(config: TrialConfig, shape: ModelShape) -> Iterator[Contradiction]:

@@ -8,7 +8,7 @@ from bench.record.column_types import Column, Kind
 from bench.sweep.settings import SETTINGS, Setting
 
 MODEL_SOURCE = "The model: its preset, or the function that builds it, package.module:function."
-DATA_SOURCE = "Where the tokens come from: corpus, text, jsonl, parquet, tokens or synthetic, with its name."
+DATA_SOURCE = "Where the data come from: corpus, text, jsonl, parquet, tokens, synthetic or factory, with its name."
 
 
 _OF_SHARED = {"model": MODEL_SOURCE, "data_source": DATA_SOURCE}
@@ -61,7 +61,27 @@ MODEL: tuple[Column, ...] = (
     _model("parameters_trainable", "int64", "Unique parameter elements that receive a gradient.", "element"),
     _model("parameters_unique", "int64", "Parameter elements of the model; shared ones count once.", "element"),
     _model("gradient_dtype", "string", "Type that gradients accumulate in."),
-    _model("corpus_hash", "string", "Hash of the tokens, the document borders and what of them are prompts."),
+    Column(
+        "parameters_without_gradient",
+        "list<string>",
+        None,
+        "model and data",
+        "union",
+        "Trainable parameters that got no gradient in any of the first updates, by name, on any rank (flag "
+        "no_gradient); such a row is never recommended.",
+    ),
+    _model(
+        "user_code_hash",
+        "string",
+        "Hash of the files of the user's own functions: their modules and what these import from the same folder; null "
+        "without.",
+    ),
+    _model(
+        "corpus_hash",
+        "string",
+        "Hash of the tokens, the document borders and what of them are prompts; of a data factory, of the number of "
+        "samples and of up to 256 of them.",
+    ),
     _model("corpus_sequences", "int64", "Sequences in one epoch of the source.", "sequence"),
     _model(
         "sequence_tokens_p50",
