@@ -47,6 +47,7 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
         **row,
         "padding_share": _ratio(row.get("padding_slots"), row.get("token_slots")),
         "valid_tokens_per_update": _ratio(row.get("valid_tokens"), updates_worth),
+        "units_per_update": _ratio(row.get("units"), updates_worth),
         "update_s_median": median_s,
         "update_s_p05": _quantile(seconds, 0.05),
         "update_s_p95": _quantile(seconds, 0.95),

@@ -94,6 +94,13 @@ COUNTS: tuple[Column, ...] = (
         "float64",
     ),
     _count(
+        "units_per_update",
+        "unit/update",
+        "derived",
+        "units / updates_attempted: mean over the timed part, all ranks.",
+        "float64",
+    ),
+    _count(
         "padding_share",
         "ratio",
         "derived",
