@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from bench.loop import Agreement, BufferedWindow, ReadAhead, StreamedWindow, Window, WindowCounts, WindowPlan
+from bench.rank.counted_flops import Shapes, shapes_of
 from bench.sweep.fields import TrialConfig
 from bench.workload.micro_batches import MicroBatch, lay_out, own_chunks
 
@@ -36,6 +40,10 @@ class Source(Protocol):
 
 class LaidOut(Protocol):
     """A micro-batch with its counts, such as `MicroBatch`."""
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Name its tensors."""
 
     @property
     def sequences(self) -> int:
@@ -77,6 +85,7 @@ class Feed:
         config: The trial, resolved.
         agreement: How ranks agree on a window.
         make: Makes micro-batches of sequences; None for rows of tokens.
+        counts_shapes: Whether `shapes` are noted.
         units_per_sequence: About how many units a sequence has, for streamed windows; None for seq_len. The same on
             all ranks.
     """
@@ -88,6 +97,7 @@ class Feed:
         agreement: Agreement,
         make: LayOut | None = None,
         units_per_sequence: float | None = None,
+        counts_shapes: bool = False,
     ) -> None:
         assert config.global_batch_size is not None, "the trial is resolved"
         self._source = source
@@ -106,6 +116,8 @@ class Feed:
         """Update -> sum over this rank's token slots of the width of their row: what attention costs."""
         self.padding_slots: dict[int, int] = {}
         """Update -> this rank's token slots that only fill up rows."""
+        self.shapes: dict[int, Counter[Shapes]] | None = {} if counts_shapes else None
+        """Update -> how often this rank's micro-batches had each shape; null where nobody asks."""
         self._full_rows_from: int | None = None
         self._sequences_at_most = config.global_batch_size
         self._waiting: Sequence[LaidOut] = []
@@ -152,6 +164,8 @@ class Feed:
     def _buffer(self, update: int) -> None:
         self._waiting = self._lay_out(update, self._own_chunks(update))
         self.token_pairs[update] = self.padding_slots[update] = 0
+        if self.shapes is not None:
+            self.shapes.pop(update, None)
         self._note(update, self._waiting)
         self._agreement.begin(count_micro_batches(self._waiting))
 
@@ -174,6 +188,8 @@ class Feed:
         for micro_batch in micro_batches:
             self.token_pairs[update] += micro_batch.token_pairs
             self.padding_slots[update] += micro_batch.padding_slots
+            if self.shapes is not None:
+                self.shapes.setdefault(update, Counter())[shapes_of(micro_batch.tensors)] += 1
 
     def _plan(self, update: int, world_size: int) -> WindowPlan:
         size = self._size(update)

@@ -38,6 +38,7 @@ from bench.workload.data.corpus import load_corpus
 from bench.workload.data.sequences import SequenceSource
 from bench.workload.models import make_model
 from bench.workload.outputs import TokenLoss
+from bench.workload.own_optimizer import own_optimizer
 from bench.workload.samples import NamedTokens, SampleBatch, SampleLayout, SampleSource, make_collate, make_samples
 
 
@@ -132,7 +133,8 @@ def build_workbench(
         ),
         observer=Observers(*watchers, *([reductions] if ranks.world_size > 1 else []), profiler),
     )
-    feed = Feed(data.source, config, ranks.agreement(), data.make, data.units_per_sequence)
+    must_count = shape_of(config.model) is None or config.data.factory is not None  # FLOPs: no formula knows them
+    feed = Feed(data.source, config, ranks.agreement(), data.make, data.units_per_sequence, must_count)
     return Workbench(trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, data, beat, switches)
 
 
@@ -182,7 +184,13 @@ def _loss_sum(config: TrialConfig, data: Data, model: nn.Module) -> LossSum:
 
 
 def make_optimizer(model: nn.Module, spec: OptimizerSpec) -> Optimizer:
-    """Make the optimizer over the trainable parameters, with the implementation asked for."""
+    """Make the optimizer over the trainable parameters, with the implementation asked for, or as the user makes it.
+
+    Raises:
+        BenchError: The user's function cannot be imported or called, or returns something else than an optimizer.
+    """
+    if spec.factory is not None:
+        return own_optimizer(spec, model)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     flags: dict[str, Any] = IMPLEMENTATION_FLAGS[spec.implementation]
     if spec.name == "sgd":

@@ -16,11 +16,20 @@ def config_columns(config: TrialConfig) -> dict[str, Any]:
     return {
         **{setting.column: _plain(value_at(config, setting.path)) for setting in SETTINGS},
         "model": model_name(config.model),
+        **_of_optimizer(config),
         "model_kind": model_kind(config.model),
         "data_source": data_source(config.data),
         "rows": None if config.data.factory is not None else config.data.rows,
         "config_json": json.dumps(config.model_dump(mode="json"), sort_keys=True),
     }
+
+
+def _of_optimizer(config: TrialConfig) -> dict[str, Any]:
+    """Name the optimizer; of the user's own the settings of ours say nothing."""
+    spec = config.optimizer
+    if spec.factory is None:
+        return {"optimizer": spec.name}
+    return {"optimizer": spec.factory, "optimizer_implementation": None, "weight_decay": None}
 
 
 def _plain(value: Any) -> Any:

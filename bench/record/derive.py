@@ -58,7 +58,7 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
         "valid_tokens_per_s_per_gpu": _ratio(valid_tokens_per_s, row.get("world_size")),
         "token_slots_per_s_per_gpu": token_slots_per_s_per_gpu,
         "joules_per_valid_token": _ratio(joules, tokens),
-        **_derive_efficiency(row, token_slots_per_s_per_gpu),
+        **_derive_efficiency(row, token_slots_per_s_per_gpu, _ratio(units_per_s, row.get("world_size"))),
         **derive_fit(row),
     }
 
@@ -81,8 +81,13 @@ def full_update_s(row: Mapping[str, Any]) -> float | None:
     return float(row["update_step_s"] + row["accumulation_steps"] * row["micro_step_s"])
 
 
-def _derive_efficiency(row: Mapping[str, Any], token_slots_per_s_per_gpu: float | None) -> dict[str, Any]:
-    """Divide FLOPs by seconds, and by what a device can do at most: of token slots, on which FLOPs are spent."""
+def _derive_efficiency(
+    row: Mapping[str, Any], token_slots_per_s_per_gpu: float | None, units_per_s_per_gpu: float | None
+) -> dict[str, Any]:
+    """Divide FLOPs by seconds, and by what a device can do at most: of token slots, on which FLOPs are spent.
+
+    Where there are no tokens, of the units of the loss.
+    """
     model_flops, hardware_flops = row.get("model_flops"), row.get("hardware_flops")
     ceilings = row.get("matmul_ceiling_flops_per_s_per_rank") or [None]
     ceiling = None if None in ceilings else min(ceilings)
@@ -90,6 +95,8 @@ def _derive_efficiency(row: Mapping[str, Any], token_slots_per_s_per_gpu: float 
     if token_slots_per_s_per_gpu is not None and model_flops is not None:
         per_token = model_flops / row["token_slots"]
         rate = per_token * token_slots_per_s_per_gpu
+    elif units_per_s_per_gpu is not None and model_flops is not None and row.get("token_slots") is None:
+        rate = model_flops / row["units"] * units_per_s_per_gpu
     mfu = _ratio(rate, row.get("peak_flops_per_s_bf16"))
     return {
         "model_flops_per_token": per_token,

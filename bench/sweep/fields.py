@@ -171,8 +171,12 @@ class LossSpec(_Spec):
 class OptimizerSpec(_Spec):
     """Choose the optimizer and its settings."""
 
-    name: Annotated[Literal["adamw", "sgd"], What(column="optimizer")] = "adamw"
-    """Optimizer."""
+    name: Annotated[Literal["adamw", "sgd"], What(column="optimizer", flag="--optimizer")] = "adamw"
+    """Optimizer; without effect beside a factory."""
+    factory: Annotated[Reference | None, What(column="optimizer", flag="--optimizer")] = None
+    """Function or class of your own that makes the optimizer of (parameters, lr), package.module:function."""
+    args: Annotated[Arguments | None, What(column="optimizer_args", flag="--optimizer-args")] = None
+    """Arguments of the optimizer's factory by name, beside lr."""
     implementation: Annotated[
         Literal["default", "for_loop", "foreach", "fused"], How(column="optimizer_implementation")
     ] = "default"

@@ -43,4 +43,5 @@ def own_functions(config: TrialConfig) -> dict[str, str | None]:
         "data.factory": config.data.factory,
         "data.collate": config.data.collate,
         "loss.factory": config.loss.factory,
+        "optimizer.factory": config.optimizer.factory,
     }

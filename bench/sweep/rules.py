@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench.sweep.fields import DATA_SOURCES, SyntheticSpec, TrialConfig
+from bench.sweep.fields import DATA_SOURCES, OptimizerSpec, SyntheticSpec, TrialConfig
 from bench.sweep.models import model_sources, shape_of
 from bench.sweep.paths import value_at
 from bench.sweep.presets import PRESETS, ModelShape
@@ -100,7 +100,7 @@ def _model(config: TrialConfig) -> Iterator[Contradiction]:
         yield _contradiction(config, ("activation_checkpointing", "model.factory"), problem, way_out)
 
 
-_OF_FACTORIES = ("model.args", "data.args", "data.collate", "loss.args")
+_OF_FACTORIES = ("model.args", "data.args", "data.collate", "loss.args", "optimizer.args")
 """Settings that say something of a function of the user's own."""
 
 
@@ -149,12 +149,22 @@ def _precision(config: TrialConfig) -> Iterator[Contradiction]:
 
 def _optimizer(config: TrialConfig) -> Iterator[Contradiction]:
     """Each optimizer has its own numbers."""
-    name = config.optimizer.name
+    spec, usual = config.optimizer, OptimizerSpec()
+    if spec.factory is not None:
+        # Of a resolved trial too: a number at its default says nothing.
+        for number in ("name", "implementation", "weight_decay", "momentum", "beta1", "beta2"):
+            if getattr(spec, number) != getattr(usual, number):
+                keys = (f"optimizer.{number}", "optimizer.factory")
+                way_out = (
+                    "Remove it" if number == "name" else "Remove it, or give the function an argument for it (args)"
+                )
+                yield _contradiction(config, keys, "has no effect on optimizer.factory", way_out)
+        return
     for number, owner in (("momentum", "sgd"), ("beta1", "adamw"), ("beta2", "adamw")):
-        if getattr(config.optimizer, number) is not None and name != owner:
+        if getattr(spec, number) is not None and spec.name != owner:
             keys = (f"optimizer.{number}", "optimizer.name")
             way_out = f"Remove it, or use optimizer.name {owner}"
-            yield _contradiction(config, keys, f"has no effect with optimizer {name}", way_out)
+            yield _contradiction(config, keys, f"has no effect with optimizer {spec.name}", way_out)
 
 
 def _schedule(config: TrialConfig) -> Iterator[Contradiction]:

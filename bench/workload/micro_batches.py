@@ -47,6 +47,11 @@ class MicroBatch:
         """Sum the width of their row over the token slots: what attention costs."""
         return self.token_slots * self.inputs.shape[1]
 
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Name the tensors as batches of the user's own are named."""
+        return {"input_ids": self.inputs, "labels": self.targets}
+
     def __iter__(self) -> Iterator[torch.Tensor]:
         """Unpack as the pair that a loss takes: inputs, targets."""
         return iter((self.inputs, self.targets))

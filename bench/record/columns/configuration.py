@@ -8,10 +8,11 @@ from bench.record.column_types import Column, Kind
 from bench.sweep.settings import SETTINGS, Setting
 
 MODEL_SOURCE = "The model: its preset, or the function that builds it, package.module:function."
+OPTIMIZER = "Optimizer: adamw, sgd, or the function that makes it, package.module:function."
 DATA_SOURCE = "Where the data come from: corpus, text, jsonl, parquet, tokens, synthetic or factory, with its name."
 
 
-_OF_SHARED = {"model": MODEL_SOURCE, "data_source": DATA_SOURCE}
+_OF_SHARED = {"model": MODEL_SOURCE, "data_source": DATA_SOURCE, "optimizer": OPTIMIZER}
 """What is said of a column that several settings share."""
 
 
