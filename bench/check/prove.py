@@ -13,6 +13,7 @@ from bench.check.exchange.lines import TITLES, Line, Verdict, failed, unproven
 from bench.check.exchange.request import ProofRequest
 from bench.check.float32 import ROUNDING
 from bench.check.native import NativeStep
+from bench.check.own_batches import prove_own_batches
 from bench.check.precision_line import precision_line
 from bench.check.step import Step, make_step
 from bench.check.subject import Subject, TooLarge, is_random_at_rest, make_subject, reentrant_hint, unequal_layers
@@ -40,6 +41,8 @@ def prove(request: ProofRequest, agreement: Agreement | None = None, validate: V
         NoSuchNameError: There is no such model, or no such step.
     """
     deadline_s = time.monotonic() + request.time_limit_s
+    if request.own is not None:
+        return in_order(prove_own_batches(request, agreement or SingleRankAgreement(), _layers_line))
     try:
         subject = make_subject(
             request.model, request.seed, request.activation_checkpointing, request.param_dtype, request.model_args

@@ -128,7 +128,7 @@ def make_subject(
         raise NoSuchNameError(f"--model = {model} is neither a preset ({presets}) nor package.module:function.")
     shape, note = reduced(PRESETS[model])
     hollow = build_model(shape, seed, activation_checkpointing, param_dtype, device="meta")
-    _refuse_too_large(sum(parameter.numel() for parameter in hollow.parameters()), model, note)
+    refuse_too_large(sum(parameter.numel() for parameter in hollow.parameters()), model, note)
     built = build_model(shape, seed, activation_checkpointing, param_dtype)
     return Subject(built, shape.vocab_size, note=note)
 
@@ -151,7 +151,7 @@ def _subject_of_user(reference: str, seed: int, args: Mapping[str, Any]) -> Subj
     if class_weights is not None and not isinstance(class_weights, Tensor):
         raise BenchError(f"--model = {reference}: class_weights is {type(class_weights).__name__}, not a tensor.")
     parameters = [parameter.numel() for parameter in model.parameters()]
-    _refuse_too_large(sum(parameters), reference, "")
+    refuse_too_large(sum(parameters), reference, "")
     return Subject(model.cpu(), _classes(model, reference), class_weights)
 
 
@@ -174,7 +174,12 @@ def _classes(model: nn.Module, reference: str) -> int:
     return int(logits.shape[-1])
 
 
-def _refuse_too_large(parameters: int, name: str, note: str) -> None:
+def refuse_too_large(parameters: int, name: str, note: str) -> None:
+    """Refuse a model whose float64 state does not fit into the free memory.
+
+    Raises:
+        TooLarge: It does not.
+    """
     needed, free = parameters * 8 * _COPIES, psutil.virtual_memory().available
     if needed > _SHARE_OF_MEMORY * free:
         raise TooLarge(

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, Protocol
 
-from torch import Tensor
-
 from bench.loop import Agreement, BufferedWindow, ReadAhead, StreamedWindow, Window, WindowCounts, WindowPlan
 from bench.rank.counted_flops import Shapes, shapes_of
 from bench.sweep.fields import TrialConfig
-from bench.workload.micro_batches import MicroBatch, lay_out, own_chunks
+from bench.workload.batches import LaidOut, LayOut, token_rows
+from bench.workload.micro_batches import own_chunks
 
 
 class Source(Protocol):
@@ -36,45 +35,6 @@ class Source(Protocol):
 
     def held_out(self) -> list[Any]:
         """Give what no update takes."""
-
-
-class LaidOut(Protocol):
-    """A micro-batch with its counts, such as `MicroBatch`."""
-
-    @property
-    def tensors(self) -> dict[str, Tensor]:
-        """Name its tensors."""
-
-    @property
-    def sequences(self) -> int:
-        """Count its sequences."""
-
-    @property
-    def valid_targets(self) -> int:
-        """Count its units where they are tokens."""
-
-    @property
-    def token_slots(self) -> int:
-        """Count the tokens fed."""
-
-    @property
-    def unit_sum(self) -> float:
-        """Add up its units."""
-
-    @property
-    def padding_slots(self) -> int:
-        """Count the tokens fed that only fill up rows."""
-
-    @property
-    def token_pairs(self) -> int:
-        """Sum the width of their row over the token slots."""
-
-
-class LayOut(Protocol):
-    """Make micro-batches."""
-
-    def __call__(self, chunks: Sequence[Sequence[Any]], is_pinned: bool, /) -> Sequence[LaidOut]:
-        """Make one of each chunk of sequences, in page-locked memory where asked."""
 
 
 class Feed:
@@ -217,12 +177,6 @@ class Feed:
         in_order = iter(self._sequences(update, list(chain.from_iterable(chunks))))
         sequences = [list(islice(in_order, len(chunk))) for chunk in chunks]
         return self.make(sequences, self._config.device == "cuda")
-
-
-def token_rows(config: TrialConfig, has_prompts: bool) -> Callable[[Sequence[Sequence[Any]], bool], list[MicroBatch]]:
-    """Make rows of tokens as a trial asks."""
-    rows, seq_len = config.data.rows, config.seq_len
-    return lambda chunks, is_pinned: lay_out(chunks, rows, seq_len, has_prompts, is_pinned)
 
 
 def count_micro_batches(micro_batches: Sequence[LaidOut]) -> WindowCounts:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,50 +17,24 @@ from bench.loop import (
     Observer,
     Observers,
     Precision,
-    SummedCrossEntropy,
     make_schedule,
 )
 from bench.loop.switches import read_switches, set_switches
-from bench.loop.window import LossSum
 from bench.measure.cpu import CpuDevice
 from bench.measure.cuda import CudaDevice
 from bench.measure.device import Device
 from bench.measure.profiler import Profiler
 from bench.measure.reductions import Reductions
-from bench.rank.feed import Feed, LayOut, token_rows
+from bench.rank.feed import Feed
 from bench.rank.ranks import Ranks
-from bench.sweep.fields import OptimizerSpec, TrialConfig
-from bench.sweep.models import model_name, shape_of
-from bench.workload.batch_loss import BatchLoss, LossOfBatches, make_loss
+from bench.sweep.fields import OptimizerSpec
+from bench.sweep.models import shape_of
+from bench.workload.batches import Data, make_data, make_loss_sum
 from bench.workload.build import IMPLEMENTATION_FLAGS
-from bench.workload.data.corpus import load_corpus
 from bench.workload.data.sequences import SequenceSource
 from bench.workload.models import make_model
-from bench.workload.outputs import TokenLoss
 from bench.workload.own_optimizer import own_optimizer
-from bench.workload.samples import NamedTokens, SampleBatch, SampleLayout, SampleSource, make_collate, make_samples
-
-
-@dataclass(frozen=True)
-class Data:
-    """Hold what a trial is trained on, and how batches are made of it."""
-
-    source: SequenceSource | SampleSource
-    content_hash: str
-    """Equal for equal data; of the user's own data set that of the samples looked at."""
-    vocab_size: int | None
-    """Every token id is below it; null where there are no tokens of ours [ids]."""
-    loss: LossOfBatches | None = None
-    """Of batches of named tensors; null for the cross-entropy of tokens."""
-    make: LayOut | None = None
-    """Makes batches; null for rows of tokens."""
-    units_per_sequence: float | None = None
-    """About how many there are; null for seq_len."""
-
-    @property
-    def unit(self) -> str:
-        """Name what the loss is a mean over: token, example or weight."""
-        return "token" if self.loss is None else self.loss.unit
+from bench.workload.samples import SampleSource
 
 
 @dataclass
@@ -114,8 +87,7 @@ def build_workbench(
         BenchError: The corpus does not fit the model, or the user's own code is not what it must be.
     """
     config = trial.config
-    loss = make_loss(config.loss.factory, config.loss.args) if has_own_batches(config) else None
-    data = _samples(config, loss) if config.data.factory is not None and loss is not None else _tokens(config, loss)
+    data = make_data(config)
     model = make_model(config, device.torch_device)
     set_switches(config.amp_mode)  # after user code, which may have changed them
     switches = read_switches(device.kind)
@@ -124,7 +96,7 @@ def build_workbench(
     loop = AccumulationLoop(
         _gradient_sync(model, ranks, config.gradient_sync),
         optimizer,
-        _loss_sum(config, data, model),
+        make_loss_sum(config, data, model),
         Precision(config.amp_mode, device.kind),
         device.torch_device,
         clip_norm=config.clip_norm,
@@ -136,51 +108,6 @@ def build_workbench(
     must_count = shape_of(config.model) is None or config.data.factory is not None  # FLOPs: no formula knows them
     feed = Feed(data.source, config, ranks.agreement(), data.make, data.units_per_sequence, must_count)
     return Workbench(trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, data, beat, switches)
-
-
-def has_own_batches(config: TrialConfig) -> bool:
-    """Tell whether a trial's batches are named tensors, since the data or the loss are the user's own."""
-    return config.data.factory is not None or config.loss.factory is not None
-
-
-def _tokens(config: TrialConfig, loss: LossOfBatches | None) -> Data:
-    """Read our kind of data, and refuse a corpus that does not fit the model."""
-    corpus = load_corpus(config.data)
-    shape = shape_of(config.model)
-    if shape is not None:
-        corpus.check_vocabulary(shape.vocab_size, model_name(config.model))
-    source = SequenceSource(
-        corpus, config.data.rows, config.seq_len, config.seed, config.data.sequences_per_epoch, config.data.tail
-    )
-    if loss is None:
-        return Data(source, corpus.content_hash, corpus.vocab_size)
-    make = NamedTokens(token_rows(config, source.has_prompts), loss)
-    some = source.window(0, 8, range(min(8, source.window_size(0, 8))))
-    units = _units_per_sequence(make([some], False))
-    return Data(source, corpus.content_hash, corpus.vocab_size, loss, make, units)
-
-
-def _samples(config: TrialConfig, loss: LossOfBatches) -> Data:
-    """Make the user's own data set."""
-    source = make_samples(config.data, config.seq_len, config.seed)
-    make = SampleLayout(make_collate(config.data), loss)
-    units = _units_per_sequence(make([source.samples(source.first)], False))
-    return Data(source, source.content_hash, None, loss, make, units)
-
-
-def _units_per_sequence(batches: Sequence[SampleBatch]) -> float:
-    """Tell about how many units a sequence has; 1 where these have none."""
-    sequences = sum(batch.sequences for batch in batches)
-    return math.fsum(batch.unit_sum for batch in batches) / sequences or 1.0
-
-
-def _loss_sum(config: TrialConfig, data: Data, model: nn.Module) -> LossSum:
-    """Choose how the loop runs the model and sums its loss."""
-    if data.loss is not None:
-        return BatchLoss(data.loss, model, are_tokens=config.data.factory is None)
-    if data.vocab_size is None or shape_of(config.model) is not None:
-        return SummedCrossEntropy()
-    return TokenLoss(data.vocab_size)
 
 
 def make_optimizer(model: nn.Module, spec: OptimizerSpec) -> Optimizer:
