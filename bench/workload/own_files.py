@@ -1,7 +1,7 @@
 """Which files the user's own functions are made of, told without running any of them. No torch.
 
-A function's module counts, and what it imports from the folder that this module, or its package, lies in. Packages that
-are installed beside are not followed: their versions are recorded, their code is not the user's to edit between runs.
+A function's module counts, and what it imports from the folder that this module, or its package, lies in. Of an
+installed package only the module itself does: its other files are not the user's to edit between runs.
 """
 
 from __future__ import annotations
@@ -10,9 +10,16 @@ import ast
 import hashlib
 import importlib.util
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+
+_INSTALLED = tuple(
+    Path(folder).resolve()
+    for name, folder in sysconfig.get_paths().items()
+    if name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
 
 
 def own_code_hash(references: Iterable[str | None]) -> str | None:
@@ -44,7 +51,7 @@ def own_files(module: str) -> dict[str, Path]:
             if part in found or path is None or not path.is_relative_to(root):
                 continue
             found[part] = path
-            waiting += _imported(part, path)
+            waiting += [] if _is_installed(path) else _imported(part, path)
     return found
 
 
@@ -52,6 +59,10 @@ def _folder_of(module: str) -> Path | None:
     """Find the folder that the user's code lies in: that of a module by itself, or of its whole package."""
     path = _find(module.partition(".")[0])
     return None if path is None else path.parent
+
+
+def _is_installed(path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in _INSTALLED)
 
 
 def _with_parents(name: str) -> list[str]:
@@ -63,14 +74,14 @@ def _with_parents(name: str) -> list[str]:
 def _find(name: str) -> Path | None:
     """Find a module's file as Python would from the current folder, without importing anything."""
     spec: ModuleSpec | None = None
-    path: list[str] | None = [str(Path.cwd()), *sys.path]
+    path = [str(Path.cwd()), *sys.path]
     for part in _with_parents(name):
-        spec = PathFinder.find_spec(part, path)
-        if spec is None and "." not in part:
-            try:
+        try:
+            spec = PathFinder.find_spec(part, path)
+            if spec is None and "." not in part:
                 spec = importlib.util.find_spec(part)  # finders of editable installs; a name without a dot runs nothing
-            except (ImportError, ValueError):
-                return None
+        except (ImportError, ValueError, KeyError, AttributeError):  # as of namespace packages nobody imported
+            return None
         if spec is None:
             return None
         path = list(spec.submodule_search_locations or [])
