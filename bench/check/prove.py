@@ -45,13 +45,20 @@ def prove(request: ProofRequest, agreement: Agreement | None = None, validate: V
         return in_order(prove_own_batches(request, agreement or SingleRankAgreement(), _layers_line))
     try:
         subject = make_subject(
-            request.model, request.seed, request.activation_checkpointing, request.param_dtype, request.model_args
+            request.model,
+            request.seed,
+            request.activation_checkpointing,
+            request.param_dtype,
+            request.model_args,
+            "--model" if request.user_code is None else "model.factory",
         )
         step = None if request.step is None else make_step(load(request.step, "--step"), request.step)
     except TooLarge as reason:
         return unproven(str(reason))
-    except NoSuchNameError:
-        raise
+    except NoSuchNameError as error:
+        if request.user_code is None:  # named on the command line
+            raise
+        return failed(str(error))
     except BenchError as error:
         return failed(str(error))
     if step is not None:
