@@ -10,8 +10,8 @@ import copy
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 from bench.check.exchange.lines import Line, failed, unproven
 from bench.check.exchange.request import ProofRequest
 from bench.check.optimizers import make_optimizer, norm_of
+from bench.check.own_cases import CASES, MOST_SAMPLES, TOLERANCE, Case, Found
 from bench.check.precision_line import MOST_RATIO, PRODUCTS
 from bench.check.subject import Subject, TooLarge, put_to_rest, refuse_too_large
 from bench.errors import BenchError
@@ -43,43 +44,6 @@ from bench.workload.batch_loss import BatchLoss, mean_words
 from bench.workload.batches import Data, LaidOut, make_data
 from bench.workload.models import make_model
 from bench.workload.user_errors import described
-
-TOLERANCE = 1e-10
-"""Largest relative error of a gradient or an applied update in float64."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """State how a window's samples are cut, and the optimizer."""
-
-    name: str
-    sizes: tuple[int, ...]
-    """Samples of each micro-batch."""
-    accumulation_steps: int
-    """On one rank; several share them."""
-    optimizer: Literal["sgd", "adamw"] = "sgd"
-
-
-CASES = (
-    Case("full windows of equal micro-batches", (2, 2, 2, 2), 2),
-    Case("unequal micro-batches, then a partial window", (3, 1, 2, 1, 1), 3),
-    Case("one accumulation step", (2, 3), 1, "adamw"),
-    Case("one micro-batch in a window of three", (2,), 3, "adamw"),
-)
-MOST_SAMPLES = 8
-
-
-@dataclass
-class _Found:
-    """Collect what the cases showed."""
-
-    gradient_error: float = 0.0
-    update_error: float = 0.0
-    where: str = ""
-    updates: int = 0
-    samples: int = 0
-    wrong_counts: list[str] = field(default_factory=list)
-    with_gradient: set[str] = field(default_factory=set)
 
 
 def prove_own_batches(
@@ -145,7 +109,7 @@ class _Proof:
         subject = Subject(self._model, 0)
         first = self._batches([self._samples[:2]], torch.float64)[0]
         is_random = forward_is_random(self._loss_sum, self.fresh(), first)
-        found, done = _Found(), 0
+        found, done = Found(), 0
         for case in CASES:
             if sum(case.sizes) > len(self._samples):
                 continue
@@ -171,7 +135,7 @@ class _Proof:
         left = iter(self._samples)
         return [[next(left) for _ in range(size)] for size in case.sizes]
 
-    def _run(self, case: Case, found: _Found) -> None:
+    def _run(self, case: Case, found: Found) -> None:
         """Train on one case, and hold every update against its samples in one batch."""
         world, rank = self._agreement.world_size, self._agreement.rank
         steps = -(-case.accumulation_steps // world)
@@ -206,7 +170,7 @@ class _Proof:
 
     def _compare(
         self,
-        found: _Found,
+        found: Found,
         case: Case,
         model: nn.Module,
         reference: nn.Module,
@@ -224,7 +188,7 @@ class _Proof:
         found.update_error = max(found.update_error, updated if math.isfinite(updated) else math.inf)
         found.with_gradient |= {name for name, parameter in reference.named_parameters() if parameter.grad is not None}
 
-    def _read(self, found: _Found, done: int) -> list[Line]:
+    def _read(self, found: Found, done: int) -> list[Line]:
         error = found.gradient_error
         if error <= TOLERANCE:
             words = f"relative error at most {error:.1e}, in float64; limit {TOLERANCE:.0e}"
@@ -268,7 +232,7 @@ class _Proof:
             )
         return f": {words}" if words else "; samples that are padded otherwise in a larger batch can be the cause"
 
-    def _precision(self, found: _Found) -> Line:
+    def _precision(self, found: Found) -> Line:
         """Accumulate one window in the configured precision, from the initial weights [one rank]."""
         request = self._request
         if request.device == "cuda" and is_standin():

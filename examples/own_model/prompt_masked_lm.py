@@ -15,17 +15,17 @@ class Block(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.norm, self.mlp_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attend = nn.Linear(width, 3 * width)
         self.project = nn.Linear(width, width)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x (B, T, D) to (B, T, D)."""
-        split = self.attend(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        split = self.attend(self.norm(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         mixed = functional.scaled_dot_product_attention(*split.unbind(0), is_causal=True)
         x = x + self.project(mixed.transpose(1, 2).flatten(2))
-        return x + self.mlp(self.norms[1](x))
+        return x + self.mlp(self.mlp_norm(x))
 
 
 class LanguageModel(nn.Module):
