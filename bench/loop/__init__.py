@@ -12,7 +12,7 @@ from bench.loop.divergence import diverged_parameters, parameters_checksum
 from bench.loop.equivalence import batch_coupled_layers, forward_is_random, random_layers
 from bench.loop.grouping import windows
 from bench.loop.loop import AccumulationLoop
-from bench.loop.losses import SummedCrossEntropy, count_valid, sum_target_weights
+from bench.loop.losses import SummedCrossEntropy, count_valid, logits_in, sum_target_weights
 from bench.loop.observer import NoObserver, Observer, Observers, UpdateResult
 from bench.loop.plan import WindowCounts, WindowPlan
 from bench.loop.precision import Precision
@@ -45,6 +45,7 @@ __all__ = [
     "count_valid",
     "diverged_parameters",
     "forward_is_random",
+    "logits_in",
     "make_schedule",
     "parameters_checksum",
     "random_layers",

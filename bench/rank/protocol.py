@@ -49,6 +49,8 @@ class Observations:
     """Held-out loss per valid token over all ranks before update `quality_updates` [nats/token]; None without."""
     pace: Pace
     """What decided the length of warm-up and timed part."""
+    without_gradient: tuple[str, ...] = ()
+    """Trainable parameters that got no gradient in any update of the first parts."""
 
     def part(self, name: PartName) -> Iterator[Part]:
         """Give the parts of this name; those named timed are its segments."""
@@ -90,11 +92,14 @@ class _Launch:
         self._peak_phase: tuple[str, int] | None = None
         self._validation_loss: float | None = None
         self._quality_update = bench.trial.measure.quality_updates or None
+        self._without_gradient = [name for name, its in bench.model.named_parameters() if its.requires_grad]
 
     def run(self) -> Observations:
         bench = self._bench
         self._run_first()
+        self._note_gradients()
         self._run_memory()
+        self._note_gradients()
         pace = self._make_pace()
         if self._quality_update is not None and self._quality_update < self._surely_done(pace):
             self._run_to_quality(self._quality_update)
@@ -115,6 +120,7 @@ class _Launch:
             data_wait_s,
             self._validation_loss,
             pace,
+            tuple(self._without_gradient),
         )
 
     def _make_pace(self) -> Pace:
@@ -161,6 +167,11 @@ class _Launch:
             assert bench.trial.config.accumulation_steps is not None, "the trial is resolved"
             bench.feed.shorten(bench.trial.config.accumulation_steps)
             self._run("whole", 1)
+
+    def _note_gradients(self) -> None:
+        """Leave those without a gradient now, which lie where the last update put them until the next window."""
+        left = {name for name, its in self._bench.model.named_parameters() if its.grad is None}
+        self._without_gradient = [name for name in self._without_gradient if name in left]
 
     def _as_rank0(self, updates: int) -> int:
         return int(self._bench.ranks.from_rank0(updates))

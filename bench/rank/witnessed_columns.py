@@ -34,13 +34,13 @@ def witnessed_columns(bench: Workbench, witnessed: WitnessedUpdates, columns: Ma
     }
 
 
-def witnessed_rows(witnessed: WitnessedUpdates) -> list[dict[str, Any]]:
+def witnessed_rows(witnessed: WitnessedUpdates, unit: str = "token") -> list[dict[str, Any]]:
     """State the witnessed updates, one row each [one rank].
 
     Their losses are null: their numbers depend on the length of the launch, and one has rows of its own.
     """
     return [
-        update_row(part, sample, None, _peak(part.peaks.allocated_bytes, told.live_peak_bytes))
+        update_row(part, sample, None, _peak(part.peaks.allocated_bytes, told.live_peak_bytes), unit)
         for part, told in zip(witnessed.parts, witnessed.updates, strict=True)
         for sample in part.samples
     ]

@@ -17,7 +17,6 @@ from bench.loop import (
     Observer,
     Observers,
     Precision,
-    SummedCrossEntropy,
     make_schedule,
 )
 from bench.loop.switches import read_switches, set_switches
@@ -29,10 +28,13 @@ from bench.measure.reductions import Reductions
 from bench.rank.feed import Feed
 from bench.rank.ranks import Ranks
 from bench.sweep.fields import OptimizerSpec
-from bench.sweep.presets import PRESETS
-from bench.workload.build import IMPLEMENTATION_FLAGS, build_model
-from bench.workload.data.corpus import Corpus, load_corpus
+from bench.sweep.models import shape_of
+from bench.workload.batches import Data, make_data, make_loss_sum
+from bench.workload.build import IMPLEMENTATION_FLAGS
 from bench.workload.data.sequences import SequenceSource
+from bench.workload.models import make_model
+from bench.workload.own_optimizer import own_optimizer
+from bench.workload.samples import SampleSource
 
 
 @dataclass
@@ -50,12 +52,21 @@ class Workbench:
     profiler: Profiler
     reductions: Reductions
     """Counts gradient reductions where it is entered."""
-    corpus: Corpus
-    source: SequenceSource
+    data: Data
     beat: Callable[[str], None]
     """Gives a sign of life in this phase, outside the loop; the loop's own observers do it inside."""
     switches: dict[str, bool | str | None]
     """As they were read back once the model was built."""
+
+    @property
+    def has_own_samples(self) -> bool:
+        """Tell whether the data set is the user's own."""
+        return self.trial.config.data.factory is not None
+
+    @property
+    def source(self) -> SequenceSource | SampleSource:
+        """Give what deals the data to updates."""
+        return self.data.source
 
 
 def open_device(trial: TrialFile, local_rank: int) -> Device:
@@ -73,18 +84,11 @@ def build_workbench(
     """Build model, optimizer, loop and data of one rank.
 
     Raises:
-        BenchError: the corpus does not fit the model.
+        BenchError: The corpus does not fit the model, or the user's own code is not what it must be.
     """
     config = trial.config
-    shape = PRESETS[config.model.preset]
-    corpus = load_corpus(config.data)
-    corpus.check_vocabulary(shape.vocab_size, config.model.preset)
-    source = SequenceSource(
-        corpus, config.data.rows, config.seq_len, config.seed, config.data.sequences_per_epoch, config.data.tail
-    )
-    model = build_model(
-        shape, config.seed, config.activation_checkpointing, config.param_dtype, device=device.torch_device
-    )
+    data = make_data(config)
+    model = make_model(config, device.torch_device)
     set_switches(config.amp_mode)  # after user code, which may have changed them
     switches = read_switches(device.kind)
     optimizer = make_optimizer(model, config.optimizer)
@@ -92,7 +96,7 @@ def build_workbench(
     loop = AccumulationLoop(
         _gradient_sync(model, ranks, config.gradient_sync),
         optimizer,
-        SummedCrossEntropy(),
+        make_loss_sum(config, data, model),
         Precision(config.amp_mode, device.kind),
         device.torch_device,
         clip_norm=config.clip_norm,
@@ -101,14 +105,19 @@ def build_workbench(
         ),
         observer=Observers(*watchers, *([reductions] if ranks.world_size > 1 else []), profiler),
     )
-    feed = Feed(source, config, ranks.agreement())
-    return Workbench(
-        trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, corpus, source, beat, switches
-    )
+    must_count = shape_of(config.model) is None or config.data.factory is not None  # FLOPs: no formula knows them
+    feed = Feed(data.source, config, ranks.agreement(), data.make, data.units_per_sequence, must_count)
+    return Workbench(trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, data, beat, switches)
 
 
 def make_optimizer(model: nn.Module, spec: OptimizerSpec) -> Optimizer:
-    """Make the optimizer over the trainable parameters, with the implementation asked for."""
+    """Make the optimizer over the trainable parameters, with the implementation asked for, or as the user makes it.
+
+    Raises:
+        BenchError: The user's function cannot be imported or called, or returns something else than an optimizer.
+    """
+    if spec.factory is not None:
+        return own_optimizer(spec, model)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     flags: dict[str, Any] = IMPLEMENTATION_FLAGS[spec.implementation]
     if spec.name == "sgd":

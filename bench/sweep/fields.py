@@ -5,6 +5,7 @@ Only single fields are checked here. What settings rule out together is in `rule
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -40,17 +41,51 @@ def _known_preset(name: str) -> str:
     return name
 
 
+def _reference(text: str) -> str:
+    """Take `package.module:function` apart only in so far as it must be of that form."""
+    module, colon, function = text.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), *function.split("."))):
+        raise PydanticCustomError("not_a_reference", "not package.module:function")
+    return text
+
+
+def _plain_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """Take only what a file can say again: text, numbers, booleans, null, lists and sections of these."""
+    try:
+        json.dumps(given, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise PydanticCustomError("not_plain", "not plain values") from None
+    if not all(name.isidentifier() for name in given):
+        raise PydanticCustomError("not_arguments", "not names of arguments")
+    return given
+
+
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 CountFromZero = Annotated[int, Field(ge=0, le=LARGEST)]
 Preset = Annotated[str, AfterValidator(_known_preset), Field(json_schema_extra={"enum": list(PRESETS)})]
 FilePath = Annotated[str, Field(min_length=1)]
+Reference = Annotated[str, AfterValidator(_reference)]
+"""A function of the user's own, `package.module:function`; it is imported in a rank, never by the driver."""
+Arguments = Annotated[dict[str, Any], AfterValidator(_plain_arguments)]
+"""What such a function is called with, by name."""
+
+
+MODEL_SOURCES = ("preset", "factory")
+"""Keys of `model` that say where it comes from; exactly one of them is given."""
 
 
 class ModelSpec(_Spec):
-    """Name the model to train."""
+    """Name the model to train.
 
-    preset: Annotated[Preset, What(column="model")]
-    """Name of the model's preset."""
+    Give exactly one source: preset or factory.
+    """
+
+    preset: Annotated[Preset | None, What(column="model", flag="--model")] = None
+    """Name of the model's preset; --model of a command takes a function of your own too."""
+    factory: Annotated[Reference | None, What(column="model", flag="--model")] = None
+    """Function of your own that builds the model, package.module:function; see own-model.md."""
+    args: Annotated[Arguments | None, What(column="model_args", flag="--model-args")] = None
+    """Arguments of the model's factory by name, such as {width: 64}."""
 
 
 class SyntheticSpec(_Spec):
@@ -72,7 +107,7 @@ class SyntheticSpec(_Spec):
     """Token ids are below this number; at most the model's vocabulary."""
 
 
-DATA_SOURCES = ("corpus", "text", "jsonl", "parquet", "tokens", "synthetic")
+DATA_SOURCES = ("corpus", "text", "jsonl", "parquet", "tokens", "synthetic", "factory")
 """Keys of `data` that name what is read; at most one of them is given."""
 FILE_SOURCES = ("text", "jsonl", "parquet", "tokens")
 """Those whose value names files."""
@@ -81,7 +116,7 @@ FILE_SOURCES = ("text", "jsonl", "parquet", "tokens")
 class DataSpec(_Spec):
     """Say what is read and how it becomes sequences.
 
-    Give at most one source: corpus, text, jsonl, parquet, tokens or synthetic.
+    Give at most one source: corpus, text, jsonl, parquet, tokens, synthetic or factory.
     """
 
     corpus: Annotated[Literal["stdlib"] | None, What(column="data_source")] = None
@@ -96,6 +131,12 @@ class DataSpec(_Spec):
     """Token file, mapped where it lies: .bin, flat or with the header of llm.c, or .npy of one dimension."""
     synthetic: Annotated[SyntheticSpec | None, What(column="data_source")] = None
     """A synthetic corpus of random tokens."""
+    factory: Annotated[Reference | None, What(column="data_source", flag="--data-factory")] = None
+    """Function of your own that makes the samples, package.module:function; see own-model.md."""
+    args: Annotated[Arguments | None, What(column="data_args", flag="--data-args")] = None
+    """Arguments of the data's factory by name, beside seq_len and seed."""
+    collate: Annotated[Reference | None, What(null_means="stacked samples")] = None
+    """Function of your own that makes one batch of a list of samples; null stacks their tensors."""
     text_column: Annotated[FilePath | None, What()] = None
     """Column of jsonl or parquet that holds text; without any column named: text, or prompt and completion."""
     token_column: Annotated[FilePath | None, What()] = None
@@ -118,11 +159,24 @@ class DataSpec(_Spec):
     """What becomes of an epoch's partial last window: keep makes it an update like any other, drop leaves it out."""
 
 
+class LossSpec(_Spec):
+    """Choose the loss, and the unit it is a mean over."""
+
+    factory: Annotated[Reference | None, What(column="loss", flag="--loss", null_means="cross-entropy")] = None
+    """Function or class of your own that makes the loss, package.module:function; null is cross-entropy."""
+    args: Annotated[Arguments | None, What(column="loss_args", flag="--loss-args")] = None
+    """Arguments of the loss's factory by name."""
+
+
 class OptimizerSpec(_Spec):
     """Choose the optimizer and its settings."""
 
-    name: Annotated[Literal["adamw", "sgd"], What(column="optimizer")] = "adamw"
-    """Optimizer."""
+    name: Annotated[Literal["adamw", "sgd"], What(column="optimizer", flag="--optimizer")] = "adamw"
+    """Optimizer; without effect beside a factory."""
+    factory: Annotated[Reference | None, What(column="optimizer", flag="--optimizer")] = None
+    """Function or class of your own that makes the optimizer of (parameters, lr), package.module:function."""
+    args: Annotated[Arguments | None, What(column="optimizer_args", flag="--optimizer-args")] = None
+    """Arguments of the optimizer's factory by name, beside lr."""
     implementation: Annotated[
         Literal["default", "for_loop", "foreach", "fused"], How(column="optimizer_implementation")
     ] = "default"
@@ -178,6 +232,8 @@ class TrialConfig(_Spec):
     """Maximum length of a sequence [tokens]."""
     data: DataSpec = DataSpec()
     """The data."""
+    loss: LossSpec = LossSpec()
+    """The loss."""
     optimizer: OptimizerSpec = OptimizerSpec()
     """The optimizer."""
     schedule: ScheduleSpec = ScheduleSpec()

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench.sweep.fields import DATA_SOURCES, SyntheticSpec, TrialConfig
+from bench.sweep.fields import DATA_SOURCES, OptimizerSpec, SyntheticSpec, TrialConfig
+from bench.sweep.models import model_sources, shape_of
 from bench.sweep.paths import value_at
-from bench.sweep.presets import PRESETS
+from bench.sweep.presets import PRESETS, ModelShape
 from bench.sweep.trial import show_value
 
 _COLUMNS = ("text_column", "token_column", "prompt_column", "completion_column")
@@ -39,7 +40,7 @@ class Contradiction:
 
 def contradictions(config: TrialConfig) -> Iterator[Contradiction]:
     """Yield every contradiction within one trial's settings, whether resolved or as given."""
-    for rule in (_batch, _model, _precision, _optimizer, _schedule, _source, _columns, _ids, _epoch):
+    for rule in (_batch, _model, _own_functions, _precision, _optimizer, _schedule, _source, _columns, _ids, _epoch):
         yield from rule(config)
 
 
@@ -80,9 +81,44 @@ def _either(sizes: list[int]) -> str:
 
 
 def _model(config: TrialConfig) -> Iterator[Contradiction]:
-    """A model has a longest sequence and a largest token id."""
+    """There is one model; a preset has a longest sequence and a largest token id, and only a factory has arguments."""
+    model = config.model
+    given = model_sources(model)
+    if not given:
+        way_out = "Add preset: gpt2-mini, or factory: package.module:function"
+        yield _contradiction(config, ("model.preset", "model.factory"), "names no model", way_out)
+    if len(given) > 1:
+        keys = tuple(f"model.{name}" for name in reversed(given))
+        problem = f"is a second model, beside {' and '.join(f'model.{name}' for name in given[:-1])}"
+        yield _contradiction(config, keys, problem, f"Keep one of {', '.join(given)}")
+    shape = shape_of(model)
+    if len(given) == 1 and shape is not None:
+        yield from _preset(config, shape)
+    elif config.activation_checkpointing and model.factory is not None:
+        problem = "has no effect on model.factory: whether it keeps activations is its own doing"
+        way_out = "Remove it, and let the factory take an argument for it (model.args)"
+        yield _contradiction(config, ("activation_checkpointing", "model.factory"), problem, way_out)
+
+
+_OF_FACTORIES = ("model.args", "data.args", "data.collate", "loss.args", "optimizer.args")
+"""Settings that say something of a function of the user's own."""
+
+
+def _own_functions(config: TrialConfig) -> Iterator[Contradiction]:
+    """Arguments belong to a function, and a function's samples are laid out by itself."""
+    for name in _OF_FACTORIES:
+        factory = f"{name.split('.')[0]}.factory"
+        if value_at(config, name) is not None and value_at(config, factory) is None:
+            way_out = "Remove it, or name the function"
+            yield _contradiction(config, (name, factory), f"has no effect without {factory}", way_out)
+    if config.data.factory is not None and "rows" in config.data.model_fields_set and config.data.rows != "packed":
+        problem, way_out = "has no effect on data.factory", "Remove it: data.collate lays samples into a batch"
+        yield _contradiction(config, ("data.rows", "data.factory"), problem, way_out)
+
+
+def _preset(config: TrialConfig, shape: ModelShape) -> Iterator[Contradiction]:
+    """Yield what a preset's shape rules out."""
     name = config.model.preset
-    shape = PRESETS[name]
     if config.seq_len > shape.max_seq_len:
         problem = f"exceeds max_seq_len = {shape.max_seq_len} of {name}"
         longer = [other for other, its in PRESETS.items() if its.max_seq_len >= config.seq_len]
@@ -113,12 +149,22 @@ def _precision(config: TrialConfig) -> Iterator[Contradiction]:
 
 def _optimizer(config: TrialConfig) -> Iterator[Contradiction]:
     """Each optimizer has its own numbers."""
-    name = config.optimizer.name
+    spec, usual = config.optimizer, OptimizerSpec()
+    if spec.factory is not None:
+        # Of a resolved trial too: a number at its default says nothing.
+        for number in ("name", "implementation", "weight_decay", "momentum", "beta1", "beta2"):
+            if getattr(spec, number) != getattr(usual, number):
+                keys = (f"optimizer.{number}", "optimizer.factory")
+                way_out = (
+                    "Remove it" if number == "name" else "Remove it, or give the function an argument for it (args)"
+                )
+                yield _contradiction(config, keys, "has no effect on optimizer.factory", way_out)
+        return
     for number, owner in (("momentum", "sgd"), ("beta1", "adamw"), ("beta2", "adamw")):
-        if getattr(config.optimizer, number) is not None and name != owner:
+        if getattr(spec, number) is not None and spec.name != owner:
             keys = (f"optimizer.{number}", "optimizer.name")
             way_out = f"Remove it, or use optimizer.name {owner}"
-            yield _contradiction(config, keys, f"has no effect with optimizer {name}", way_out)
+            yield _contradiction(config, keys, f"has no effect with optimizer {spec.name}", way_out)
 
 
 def _schedule(config: TrialConfig) -> Iterator[Contradiction]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.record.handover import read_handover
 from bench.sweep.fields import TrialConfig
+from bench.sweep.models import has_own_code, model_name, own_functions
+from bench.workload.own_files import own_code_hash
 
 FORMAT = 1
 MOST_RANKS = 2
@@ -22,6 +26,12 @@ class ProofRequest:
 
     model: str = "gpt2-nano"
     """Preset, or `package.module:function` that builds a model."""
+    model_args: dict[str, Any] | None = None
+    """What such a function is called with."""
+    own: dict[str, Any] | None = None
+    """Model, data and loss as the trial names them, where data or loss are the user's own; null for tokens."""
+    user_code: str | None = None
+    """Hash of the files of the user's functions."""
     step: str | None = None
     """`package.module:function` that trains; null for the loop of `bench`."""
     amp_mode: str = "fp32"
@@ -48,9 +58,15 @@ class ProofRequest:
         return min(self.world_size, MOST_RANKS)
 
     def key(self) -> str:
-        """Name the request: 12 hexadecimal digits; the time limit and the ranks that two stand for do not matter."""
+        """Name the request: 12 hexadecimal digits.
+
+        The time limit, the folder and how many ranks two stand for do not matter.
+        """
         settings = asdict(self) | {"world_size": self.ranks}
-        del settings["time_limit_s"]
+        del settings["time_limit_s"], settings["working_directory"]
+        for name in ("model_args", "own", "user_code"):
+            if settings[name] is None:  # as before there were any
+                del settings[name]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
     def label(self) -> str:
@@ -93,16 +109,28 @@ class ProofRequest:
 def request_of(config: TrialConfig, time_limit_s: float) -> ProofRequest:
     """Take from a resolved trial what matters for its proof; micro-batch size and length do not."""
     return ProofRequest(
-        model=config.model.preset,
+        model=model_name(config.model),
+        model_args=config.model.args,
+        own=_own(config),
+        user_code=own_code_hash(own_functions(config).values()),
+        working_directory=os.fspath(Path.cwd()) if has_own_code(config) else "",
         amp_mode=config.amp_mode,
         param_dtype=config.param_dtype,
         device=config.device,
         world_size=config.world_size,
         window_mode=config.window_mode,
         gradient_sync=config.gradient_sync,
-        optimizer=config.optimizer.name,
+        optimizer="adamw" if config.optimizer.factory is not None else config.optimizer.name,
         optimizer_implementation=config.optimizer.implementation,
         weight_decay=config.optimizer.weight_decay,
         activation_checkpointing=config.activation_checkpointing,
         time_limit_s=time_limit_s,
     )
+
+
+def _own(config: TrialConfig) -> dict[str, Any] | None:
+    """Take what makes model, batches and loss; null where data and loss are ours."""
+    if config.data.factory is None and config.loss.factory is None:
+        return None
+    names = {"model", "data", "loss", "seq_len", "seed", "param_dtype", "activation_checkpointing"}
+    return config.model_dump(mode="json", include=names, exclude_none=True)

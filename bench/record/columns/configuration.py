@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from bench.record.column_types import Column, Kind
 from bench.sweep.settings import SETTINGS, Setting
 
-DATA_SOURCE = "Where the tokens come from: corpus, text, jsonl, parquet, tokens or synthetic, with its name."
+MODEL_SOURCE = "The model: its preset, or the function that builds it, package.module:function."
+OPTIMIZER = "Optimizer: adamw, sgd, or the function that makes it, package.module:function."
+DATA_SOURCE = "Where the data come from: corpus, text, jsonl, parquet, tokens, synthetic or factory, with its name."
+
+
+_OF_SHARED = {"model": MODEL_SOURCE, "data_source": DATA_SOURCE, "optimizer": OPTIMIZER}
+"""What is said of a column that several settings share."""
 
 
 def _config(name: str, kind: Kind, sentence: str, unit: str | None = None) -> Column:
@@ -28,10 +34,12 @@ def _configuration() -> Iterator[Column]:
     for setting in SETTINGS:
         if setting.column not in told:
             told.add(setting.column)
-            sentence = DATA_SOURCE if setting.column == "data_source" else _sentence_of(setting)
+            sentence = _OF_SHARED.get(setting.column) or _sentence_of(setting)
             yield _config(setting.column, setting.kind, sentence, setting.unit)
-        if setting.column == "model":
-            yield _config("model_kind", "string", "Architecture of the model: gpt2 or llama.")
+        if setting.path == "model.preset":
+            yield _config(
+                "model_kind", "string", "Architecture of the model: gpt2 or llama; factory for one of your own."
+            )
     yield _config("config_json", "string", "The whole resolved configuration as canonical JSON.")
 
 
@@ -54,7 +62,27 @@ MODEL: tuple[Column, ...] = (
     _model("parameters_trainable", "int64", "Unique parameter elements that receive a gradient.", "element"),
     _model("parameters_unique", "int64", "Parameter elements of the model; shared ones count once.", "element"),
     _model("gradient_dtype", "string", "Type that gradients accumulate in."),
-    _model("corpus_hash", "string", "Hash of the tokens, the document borders and what of them are prompts."),
+    Column(
+        "parameters_without_gradient",
+        "list<string>",
+        None,
+        "model and data",
+        "union",
+        "Trainable parameters that got no gradient in any of the first updates, by name, on any rank (flag "
+        "no_gradient); such a row is never recommended.",
+    ),
+    _model(
+        "user_code_hash",
+        "string",
+        "Hash of the files of the user's own functions: their modules and what these import from the same folder; null "
+        "without.",
+    ),
+    _model(
+        "corpus_hash",
+        "string",
+        "Hash of the tokens, the document borders and what of them are prompts; of a data factory, of the number of "
+        "samples and of up to 256 of them.",
+    ),
     _model("corpus_sequences", "int64", "Sequences in one epoch of the source.", "sequence"),
     _model(
         "sequence_tokens_p50",
@@ -68,7 +96,9 @@ MODEL: tuple[Column, ...] = (
         "Length that 95 % of the sequences of one epoch do not exceed: tokens fed, seq_len at most, without padding.",
         "token",
     ),
-    _model("vocab_size", "int64", "Number of token ids the model accepts.", "token"),
+    _model(
+        "vocab_size", "int64", "Number of token ids the model accepts; null where only the model knows it.", "token"
+    ),
 )
 """Facts of the model and of the data, equal on every rank."""
 
