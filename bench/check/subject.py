@@ -20,6 +20,7 @@ from bench.check.user_errors import NoSuchNameError, described
 from bench.errors import BenchError
 from bench.loop import batch_coupled_layers, forward_is_random, random_layers
 from bench.sweep.presets import PRESETS
+from bench.workload.blocks import Checkpointing
 from bench.workload.build import build_model
 
 _COPIES = 13
@@ -104,7 +105,9 @@ class TooLarge(Exception):
     """Report that a model is too large to be proved on this machine."""
 
 
-def make_subject(model: str, seed: int, activation_checkpointing: bool = False, param_dtype: str = "fp32") -> Subject:
+def make_subject(
+    model: str, seed: int, activation_checkpointing: Checkpointing = False, param_dtype: str = "fp32"
+) -> Subject:
     """Build a preset, or call `package.module:function`.
 
     A function returns a model, or a mapping with the keys model and class_weights. The model maps inputs (B, T) int64

@@ -82,7 +82,9 @@ def torchrun_lines(row: Row) -> list[str]:
     sync = ", no_sync() around all but the window's last forward and backward" if (ranks or 1) > 1 else ""
     hugging = [f"per_device_train_batch_size={micro}", f"gradient_accumulation_steps={steps}"]
     hugging += [f"{mode}=True"] if mode in ("bf16", "fp16", "tf32") else []
-    hugging += ["gradient_checkpointing=True"] if row.get("activation_checkpointing") else []
+    if row.get("activation_checkpointing"):
+        reentrant = bool(row.get("reentrant_checkpointing"))
+        hugging += [f"gradient_checkpointing=True gradient_checkpointing_kwargs={{'use_reentrant': {reentrant}}}"]
     return [
         f"{threads}torchrun --standalone --nproc-per-node {ranks or 'RANKS'} train.py",
         f"micro-batch {micro} per rank, {counted(steps, 'accumulation step')}: global batch {batch}",

@@ -8,13 +8,16 @@ from typing import Any
 from bench.sweep.fields import DATA_SOURCES, FILE_SOURCES, DataSpec, TrialConfig
 from bench.sweep.paths import value_at
 from bench.sweep.presets import PRESETS
-from bench.sweep.settings import SETTINGS
+from bench.sweep.settings import SETTINGS, columns_of
 
 
 def config_columns(config: TrialConfig) -> dict[str, Any]:
     """Lay a trial's settings out as columns; nested ones under plain names."""
+    columns: dict[str, Any] = {}
+    for setting in SETTINGS:
+        columns |= columns_of(setting.path, value_at(config, setting.path))
     return {
-        **{setting.column: value_at(config, setting.path) for setting in SETTINGS},
+        **columns,
         "model_kind": PRESETS[config.model.preset].kind,
         "data_source": data_source(config.data),
         "config_json": json.dumps(config.model_dump(mode="json"), sort_keys=True),

@@ -46,6 +46,28 @@ Preset = Annotated[str, AfterValidator(_known_preset), Field(json_schema_extra={
 FilePath = Annotated[str, Field(min_length=1)]
 
 
+_REENTRANT: dict[str, str] = {
+    "column": "reentrant_checkpointing",
+    "equals": "reentrant",
+    "sentence": "Whether they do so by torch's older way, use_reentrant=True; null in rows of older versions.",
+}
+"""Second column of activation_checkpointing, whose first stays true or false as it always was."""
+
+
+def _kind_of_checkpointing(value: Any) -> Any:
+    """Take the full name non_reentrant as true, which is what trial ids and older files hold."""
+    if not isinstance(value, bool) and value not in ("reentrant", "non_reentrant"):
+        choices = ["false", "true", "non_reentrant", "reentrant"]
+        raise PydanticCustomError("unknown_choice", "unknown kind of checkpointing", {"choices": choices})
+    return True if value == "non_reentrant" else value
+
+
+Checkpointing = Annotated[
+    bool | Literal["reentrant"],
+    BeforeValidator(_kind_of_checkpointing, json_schema_input_type=bool | Literal["non_reentrant", "reentrant"]),
+]
+
+
 class ModelSpec(_Spec):
     """Name the model to train."""
 
@@ -186,8 +208,8 @@ class TrialConfig(_Spec):
     """Maximum norm of the accumulated gradient, over all ranks; null does not clip."""
     seed: Annotated[int, Field(ge=0, lt=2**63), What()] = 1337
     """Seed of the initial weights and of the order of the sequences."""
-    activation_checkpointing: Annotated[bool, How()] = False
-    """Whether blocks drop their activations and recompute them in the backward."""
+    activation_checkpointing: Annotated[Checkpointing, How(), How(**_REENTRANT)] = False
+    """Whether blocks recompute activations in the backward instead of keeping them; reentrant: torch's older way."""
     gradient_sync: Annotated[Literal["last", "every"], How()] = "last"
     """When ranks average their gradients: at the last micro-step of a window only, or at every one."""
     window_mode: Annotated[Literal["buffered", "streamed"], How()] = "buffered"

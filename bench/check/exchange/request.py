@@ -7,6 +7,7 @@ import json
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 from bench.record.handover import read_handover
 from bench.sweep.fields import TrialConfig
@@ -35,7 +36,8 @@ class ProofRequest:
     optimizer: str = "adamw"
     optimizer_implementation: str = "default"
     weight_decay: float = 0.1
-    activation_checkpointing: bool = False
+    activation_checkpointing: Literal["reentrant"] | bool = False
+    """Or reentrant."""
     seed: int = 1337
     working_directory: str = ""
     """Folder the user's modules are found from; empty where there are none."""
@@ -71,7 +73,9 @@ class ProofRequest:
             )
             if getattr(self, name) != getattr(defaults, name)
         ]
-        return ", ".join(parts + (["activation checkpointing"] if self.activation_checkpointing else []))
+        reentrant = "reentrant " if self.activation_checkpointing == "reentrant" else ""
+        checkpointing = [f"{reentrant}activation checkpointing"] if self.activation_checkpointing else []
+        return ", ".join(parts + checkpointing)
 
     def write(self, path: Path, seconds_left: float) -> None:
         """Write the file for a proof that must have ended in so many seconds, whatever starting it takes of them."""
