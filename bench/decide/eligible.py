@@ -14,7 +14,10 @@ from bench.report.problem import PROBLEM, Problem, problem_columns, problems_of
 
 _MOST_PROBLEMS = 8
 """Training problems listed."""
-_DISQUALIFYING = ("throttled_hw",)
+_DISQUALIFYING = {
+    "throttled_hw": "the GPU throttled, so the speed does not count",
+    "no_gradient": "parameters that should be trained received no gradient, see parameters_without_gradient",
+}
 _SAME_DATA = tuple(name for name in WORK if name not in PROBLEM)
 """What must be equal besides the settings: model and data can change under one name."""
 
@@ -87,9 +90,9 @@ def _why_unfit(one: Configuration, headroom: float) -> str | None:
     fit = fit_of(one.launches, headroom)
     if fit.fits is False:
         return f"does not fit: {fit.words}"
-    for flag in _DISQUALIFYING:
+    for flag, why in _DISQUALIFYING.items():
         if any(flag in (launch.get("flags") or []) for launch in one.launches):
-            return f"flagged {flag}: the GPU throttled, so the speed does not count"
+            return f"flagged {flag}: {why}"
     return None
 
 

@@ -8,6 +8,7 @@ import os
 import platform
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -82,6 +83,11 @@ def _doubtful_layers(model: nn.Module) -> dict[str, list[str]]:
     return {flag: sentences for flag, sentences in found.items() if sentences}
 
 
+def no_gradient(names: Sequence[str]) -> list[str]:
+    """Flag trainable parameters that received no gradient: they are not trained."""
+    return ["no_gradient"] if names else []
+
+
 def measured_columns(bench: Workbench, observed: Observations, train_losses: dict[int, float | None]) -> dict[str, Any]:
     """State what the launch measured; `train_losses` maps update to loss over all ranks [one rank]."""
     samples = observed.samples("timed")
@@ -91,7 +97,8 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
     timed = timed_columns(bench, observed)
     return {
         **timed,
-        "flags": sorted({*_doubtful_layers(bench.model), *timed["flags"]}),
+        "flags": sorted({*_doubtful_layers(bench.model), *timed["flags"], *no_gradient(observed.without_gradient)}),
+        "parameters_without_gradient": list(observed.without_gradient),
         "micro_batches": sum(sample.micro_steps_run for sample in samples),
         "sequences": sum(count.sequences for count in counts),
         "valid_tokens": sum(count.valid_tokens for count in counts),

@@ -24,6 +24,7 @@ from bench.rank.ddp_warmup import waiting_updates
 from bench.rank.pace import WHOLE_UPDATES, Pace
 from bench.rank.quality import validation_loss
 from bench.rank.workbench import Workbench
+from bench.workload.facts import names_without_gradient
 
 MEMORY_UPDATES = 3
 """Updates of the memory pass; the optimizer's state exists from its start, and the second has only full rows."""
@@ -45,6 +46,8 @@ class Observations:
     """Phase in which the update of full rows peaked, and its requested bytes; None on a device without counters."""
     data_wait_s: float
     """Host time the timed part waited for its windows [s]."""
+    without_gradient: tuple[str, ...]
+    """Trainable parameters that had no gradient at the end of any update of the first parts, sorted."""
     validation_loss: float | None
     """Held-out loss per valid token over all ranks before update `quality_updates` [nats/token]; None without."""
     pace: Pace
@@ -89,6 +92,7 @@ class _Launch:
         self._parts: list[Part] = []
         self._peak_phase: tuple[str, int] | None = None
         self._validation_loss: float | None = None
+        self._without_gradient: set[str] | None = None
         self._quality_update = bench.trial.measure.quality_updates or None
 
     def run(self) -> Observations:
@@ -113,6 +117,7 @@ class _Launch:
             tuple(self._parts),
             self._peak_phase,
             data_wait_s,
+            tuple(sorted(self._without_gradient or ())),
             self._validation_loss,
             pace,
         )
@@ -169,7 +174,16 @@ class _Launch:
         """Run so many windows as a part of the launch."""
         self._validate_when_due()
         self._parts.append(run_part(self._bench, name, updates, by_micro_steps))
+        if name in UNSHORTENED:
+            self._look_for_gradients(self._parts[-1])
         return self._parts[-1]
+
+    def _look_for_gradients(self, part: Part) -> None:
+        """Note which parameters are still without a gradient: those of the last update stay until the next."""
+        if part.samples[-1].result != "empty":
+            missing = names_without_gradient(self._bench.model)
+            known = self._without_gradient
+            self._without_gradient = missing if known is None else known & missing
 
     def _run_to_quality(self, quality_update: int) -> None:
         """Run the updates before the quality update, if any are left."""

@@ -57,6 +57,11 @@ def live_gradients(model: nn.Module) -> list[torch.Tensor]:
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 
+def names_without_gradient(model: nn.Module) -> set[str]:
+    """Name the trainable parameters that hold no gradient now; a tied one by its first name."""
+    return {name for name, one in model.named_parameters() if one.requires_grad and one.grad is None}
+
+
 def optimizer_tensors(optimizer: Optimizer) -> list[torch.Tensor]:
     """List the tensors of an optimizer's state, its step counts included."""
     return [value for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value)]

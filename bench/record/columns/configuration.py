@@ -53,6 +53,15 @@ MODEL: tuple[Column, ...] = (
     ),
     _model("parameters_trainable", "int64", "Unique parameter elements that receive a gradient.", "element"),
     _model("parameters_unique", "int64", "Parameter elements of the model; shared ones count once.", "element"),
+    Column(
+        "parameters_without_gradient",
+        "list<string>",
+        None,
+        "model and data",
+        "union",
+        "Trainable parameters that received no gradient in the first updates and the memory pass, so that they are not "
+        "trained (flag no_gradient); empty where all did. Null where the launch failed before, unless that was why.",
+    ),
     _model("gradient_dtype", "string", "Type that gradients accumulate in."),
     _model("corpus_hash", "string", "Hash of the tokens, the document borders and what of them are prompts."),
     _model("corpus_sequences", "int64", "Sequences in one epoch of the source.", "sequence"),

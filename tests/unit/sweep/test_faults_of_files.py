@@ -142,7 +142,7 @@ MISTAKES = [
         7,
         ["gradient_sync = every has no effect with one rank", "world_size 2"],
     ),
-    ("  seq_len: 32", "  activation_checkpointing: yes", 7, ["= yes is not one of false, true, non_reentrant, reentrant"]),
+    ("  seq_len: 32", "  activation_checkpointing: yes", 7, ["= yes is not one of false, true, non_reentrant"]),
     ("  seq_len: 32", "  activation_checkpointing: reentrnt", 7, ["Did you mean reentrant?"]),
     ("  seq_len: 32", "  amp_mode: bf16", 7, ["base.amp_mode = bf16 has no effect: axes.amp_mode", "Remove one"]),
     (AMP, "  param_dtype: [fp32, bf16]\n  amp_modes: [fp32]\n", 14, ["axes.amp_modes", "Did you mean amp_mode?"]),
