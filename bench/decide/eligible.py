@@ -16,6 +16,7 @@ _MOST_PROBLEMS = 8
 """Training problems listed."""
 _DISQUALIFYING = {
     "throttled_hw": "the GPU throttled, so the speed does not count",
+    "not_compiled": "it ran eager code, so the speed is not that of a compiled model",
     "no_gradient": "parameters that should be trained received no gradient, see parameters_without_gradient",
 }
 _SAME_DATA = tuple(name for name in WORK if name not in PROBLEM)

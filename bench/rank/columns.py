@@ -19,7 +19,7 @@ from bench.check.exchange.lines import ARITHMETIC
 from bench.loop import batch_coupled_layers, parameters_checksum, random_layers
 from bench.loop.switches import autocast_dtype_in_force, read_switches
 from bench.measure.host import cpu_16bit_dtypes, cpu_model, usable_cores
-from bench.measure.profiler import Part, UpdateSample
+from bench.measure.profiler import Part, PartName, UpdateSample
 from bench.measure.versions import cudnn_version, nccl_version
 from bench.rank.efficiency_columns import efficiency_facts, flops_columns
 from bench.rank.memory_columns import memory_columns, memory_facts
@@ -97,7 +97,15 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
     timed = timed_columns(bench, observed)
     return {
         **timed,
-        "flags": sorted({*_doubtful_layers(bench.model), *timed["flags"], *no_gradient(observed.without_gradient)}),
+        "flags": sorted(
+            {
+                *_doubtful_layers(bench.model),
+                *timed["flags"],
+                *no_gradient(observed.without_gradient),
+                *_compile_flags(bench, observed),
+            }
+        ),
+        **_compile_columns(observed),
         "parameters_without_gradient": list(observed.without_gradient),
         "micro_batches": sum(sample.micro_steps_run for sample in samples),
         "sequences": sum(count.sequences for count in counts),
@@ -119,6 +127,35 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "final_train_loss": None if quality_updates is None else losses.get(quality_updates),
         "validation_loss": observed.validation_loss,
     }
+
+
+def _compile_columns(observed: Observations) -> dict[str, Any]:
+    """State how many graphs were compiled, in the first updates and later; null where nothing is compiled."""
+    graphs = observed.graphs
+    if graphs is None:
+        return {"compiled_graphs": None, "recompiled_graphs": None, "recompiled_graphs_timed": None}
+    later = sum(count for name, count in graphs.items() if name != "first")
+    return {
+        "compiled_graphs": graphs["first"],
+        "recompiled_graphs": later,
+        "recompiled_graphs_timed": sum(graphs[name] for name in _TIMED),
+    }
+
+
+def _compile_flags(bench: Workbench, observed: Observations) -> list[str]:
+    """Say where the timed part holds time of the compiler, or was not compiled after all."""
+    watch, graphs = bench.compile_watch, observed.graphs
+    if watch is None or graphs is None:
+        return []
+    found = {
+        "recompiled": any(graphs[name] for name in _TIMED),
+        "not_compiled": watch.gave_up or not any(graphs.values()),
+    }
+    return [flag for flag, is_raised in found.items() if is_raised]
+
+
+_TIMED: tuple[PartName, ...] = ("timed", "confirm", "whole")
+"""Parts whose durations are reported."""
 
 
 def update_rows(observed: Observations, train_losses: dict[int, float | None]) -> list[dict[str, Any]]:

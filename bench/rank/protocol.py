@@ -13,7 +13,8 @@ inside the timed part or shortly before it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.errors import BenchError
@@ -48,6 +49,8 @@ class Observations:
     """Host time the timed part waited for its windows [s]."""
     without_gradient: tuple[str, ...]
     """Trainable parameters that had no gradient at the end of any update of the first parts, sorted."""
+    graphs: Mapping[PartName, int] | None
+    """Graphs that torch.compile compiled in the parts of each name, 0 left out; None where nothing is compiled."""
     validation_loss: float | None
     """Held-out loss per valid token over all ranks before update `quality_updates` [nats/token]; None without."""
     pace: Pace
@@ -93,6 +96,7 @@ class _Launch:
         self._peak_phase: tuple[str, int] | None = None
         self._validation_loss: float | None = None
         self._without_gradient: set[str] | None = None
+        self._graphs: Counter[PartName] = Counter()
         self._quality_update = bench.trial.measure.quality_updates or None
 
     def run(self) -> Observations:
@@ -118,6 +122,7 @@ class _Launch:
             self._peak_phase,
             data_wait_s,
             tuple(sorted(self._without_gradient or ())),
+            self._graphs if bench.compile_watch is not None else None,
             self._validation_loss,
             pace,
         )
@@ -173,7 +178,10 @@ class _Launch:
     def _run(self, name: PartName, updates: int, by_micro_steps: bool = False) -> Part:
         """Run so many windows as a part of the launch."""
         self._validate_when_due()
+        watch = self._bench.compile_watch
+        before = 0 if watch is None else watch.graphs
         self._parts.append(run_part(self._bench, name, updates, by_micro_steps))
+        self._graphs[name] += 0 if watch is None else watch.graphs - before
         if name in UNSHORTENED:
             self._look_for_gradients(self._parts[-1])
         return self._parts[-1]

@@ -26,6 +26,7 @@ from bench.measure.cuda import CudaDevice
 from bench.measure.device import Device
 from bench.measure.profiler import Profiler
 from bench.measure.reductions import Reductions
+from bench.rank.compiling import CompileWatch, compiled
 from bench.rank.feed import Feed
 from bench.rank.ranks import Ranks
 from bench.sweep.fields import OptimizerSpec
@@ -56,6 +57,8 @@ class Workbench:
     """Gives a sign of life in this phase, outside the loop; the loop's own observers do it inside."""
     switches: dict[str, bool | str | None]
     """As they were read back once the model was built."""
+    compile_watch: CompileWatch | None = None
+    """Counts compiled graphs; None where nothing is compiled."""
 
 
 def open_device(trial: TrialFile, local_rank: int) -> Device:
@@ -89,8 +92,10 @@ def build_workbench(
     switches = read_switches(device.kind)
     optimizer = make_optimizer(model, config.optimizer)
     profiler, reductions = Profiler(device), Reductions()
+    compile_watch = CompileWatch() if config.compile else None
+    runnable = compiled(model, device.kind) if config.compile else model
     loop = AccumulationLoop(
-        _gradient_sync(model, ranks, config.gradient_sync),
+        _gradient_sync(runnable, ranks, config.gradient_sync),
         optimizer,
         SummedCrossEntropy(),
         Precision(config.amp_mode, device.kind),
@@ -103,7 +108,20 @@ def build_workbench(
     )
     feed = Feed(source, config, ranks.agreement())
     return Workbench(
-        trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, corpus, source, beat, switches
+        trial,
+        ranks,
+        device,
+        model,
+        optimizer,
+        loop,
+        feed,
+        profiler,
+        reductions,
+        corpus,
+        source,
+        beat,
+        switches,
+        compile_watch,
     )
 
 

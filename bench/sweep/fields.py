@@ -210,6 +210,8 @@ class TrialConfig(_Spec):
     """Seed of the initial weights and of the order of the sequences."""
     activation_checkpointing: Annotated[Checkpointing, How(), How(**_REENTRANT)] = False
     """Whether blocks recompute activations in the backward instead of keeping them; reentrant: torch's older way."""
+    compile: Annotated[bool, How()] = False
+    """Whether the model runs through torch.compile, in its default mode."""
     gradient_sync: Annotated[Literal["last", "every"], How()] = "last"
     """When ranks average their gradients: at the last micro-step of a window only, or at every one."""
     window_mode: Annotated[Literal["buffered", "streamed"], How()] = "buffered"
@@ -238,9 +240,9 @@ class MeasureSpec(_Spec):
     timeout_s: Annotated[float, Field(gt=0)] = 1800.0
     """Time limit of a launch [seconds]."""
     start_timeout_s: Annotated[float, Field(gt=0)] = 120.0
-    """Time limit until the end of a launch's first micro-step [seconds]."""
+    """Time limit until the end of a launch's first micro-step; 900 with compile, where none is given [seconds]."""
     stall_timeout_s: Annotated[float, Field(gt=0)] = 60.0
-    """Time limit without progress of a started rank, or 20 times its median micro-step if longer [seconds]."""
+    """Time limit without progress of a started rank, or 20 times its median micro-step; 900 with compile [seconds]."""
 
     @model_validator(mode="before")
     @classmethod

@@ -40,7 +40,7 @@ COUNTS: tuple[Column, ...] = (
         "update",
         "same",
         "Updates under the witness, the last of the launch, which tell the parts of the peak, host reads and gradient "
-        "syncs; null when they failed (flag not_witnessed).",
+        "syncs; null when they failed (flag not_witnessed), 0 for a compiled model, which a witness would make eager.",
     ),
     _count(
         "gradient_sync_rounds_per_update",

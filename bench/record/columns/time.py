@@ -48,7 +48,34 @@ TIME: tuple[Column, ...] = (
         "max",
         "Time in which a limit on CPU time held back the control group that the ranks run in / timed_s.",
     ),
-    _time("first_update_s", "second", "max", "Duration of the launch's first update, slowest rank."),
+    _time(
+        "first_update_s",
+        "second",
+        "max",
+        "Duration of the launch's first update, slowest rank; with torch.compile it holds the compilation, short where "
+        "torch finds it in its cache.",
+    ),
+    _time(
+        "compiled_graphs",
+        "graph",
+        "max",
+        "Graphs that torch.compile compiled in the first update; null where nothing is compiled.",
+        "int64",
+    ),
+    _time(
+        "recompiled_graphs",
+        "graph",
+        "max",
+        "Graphs compiled after the first update, for other shapes for instance; null where nothing is compiled.",
+        "int64",
+    ),
+    _time(
+        "recompiled_graphs_timed",
+        "graph",
+        "max",
+        "Those of them compiled in the timed part (flag recompiled); null where nothing is compiled.",
+        "int64",
+    ),
     _time(
         "update_s_median",
         "second",
