@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -62,8 +63,10 @@ def concatenated_loss(
     """Give the mean loss of one concatenated batch, 0-d, attached to the graph [nats per unit]."""
     inputs, targets = concatenate(batches)
     weights = torch.tensor(weights_of(targets, class_weights), dtype=torch.float64, device=device)
-    logits: Tensor = model(inputs.to(device))
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).flatten(0, -2)
+    outputs: Any = model(inputs.to(device))
+    named = outputs["logits"] if isinstance(outputs, dict) else outputs
+    raw: Tensor = named if isinstance(named, Tensor) else named.logits
+    logits = raw.to(torch.promote_types(raw.dtype, torch.float32)).flatten(0, -2)
     picked = logits.gather(1, targets.to(device).flatten().clamp(min=0)[:, None])[:, 0]
     losses = torch.logsumexp(logits, dim=1) - picked
     # A padding position may hold anything: it is left out, not multiplied by 0.

@@ -14,14 +14,15 @@ from bench.check.exchange.request import ProofRequest
 from bench.check.float32 import ROUNDING
 from bench.check.native import NativeStep
 from bench.check.precision_line import precision_line
-from bench.check.step import Step, load, make_step
+from bench.check.step import Step, make_step
 from bench.check.subject import Subject, TooLarge, is_random_at_rest, make_subject, reentrant_hint, unequal_layers
 from bench.check.trial_run import Watched
 from bench.check.trying import Tried, run_cases, try_step
-from bench.check.user_errors import NoSuchNameError, described
 from bench.errors import BenchError
 from bench.loop import Agreement, SingleRankAgreement
 from bench.units import listed
+from bench.workload.user_code import load
+from bench.workload.user_errors import NoSuchNameError, described
 
 Validate = Callable[[nn.Module, Subject], tuple[float, float]]
 """Gives (validation loss in micro-batches, of one concatenated batch), both in float64."""
@@ -40,7 +41,9 @@ def prove(request: ProofRequest, agreement: Agreement | None = None, validate: V
     """
     deadline_s = time.monotonic() + request.time_limit_s
     try:
-        subject = make_subject(request.model, request.seed, request.activation_checkpointing, request.param_dtype)
+        subject = make_subject(
+            request.model, request.seed, request.activation_checkpointing, request.param_dtype, request.model_args
+        )
         step = None if request.step is None else make_step(load(request.step, "--step"), request.step)
     except TooLarge as reason:
         return unproven(str(reason))

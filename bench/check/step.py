@@ -11,14 +11,11 @@ A step is a function that trains a model in place and names what it can do by it
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import inspect
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -26,7 +23,6 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from bench.check.oracle import Batch
-from bench.check.user_errors import NoSuchNameError, described
 from bench.errors import BenchError
 
 _REQUIRED = ("model", "optimizer", "micro_batches")
@@ -149,31 +145,3 @@ def make_step(function: Callable[..., Any], name: str = "the step") -> Step:
             f"{', '.join(_OPTIONAL)}."
         )
     return Step(function, takes)
-
-
-def load(reference: str, what: str) -> Any:
-    """Import `package.module:function`.
-
-    Raises:
-        NoSuchNameError: There is no such module, or it has no such name.
-        BenchError: The module cannot be imported; says why, in the words of the first real error.
-    """
-    module_name, colon, attribute = reference.partition(":")
-    if not colon or not module_name or not attribute:
-        raise NoSuchNameError(f"{what} = {reference} is not of the form package.module:function.")
-    try:
-        module = importlib.import_module(module_name)
-    except BaseException as error:  # the user's module may raise anything when it is imported
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        problem = f"{what} = {reference}: {module_name} cannot be imported: {described(error)}"
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing is not None and f"{module_name}.".startswith(f"{missing}."):
-            where = f"{problem}. Modules are looked for from {Path.cwd()} on."
-            raise NoSuchNameError(where) from None
-        raise BenchError(problem) from error
-    if not hasattr(module, attribute):
-        near = difflib.get_close_matches(attribute, vars(module), n=1)
-        meant = f" Did you mean {module_name}:{near[0]}?" if near else ""
-        raise NoSuchNameError(f"{what} = {reference}: {module_name} has no {attribute}.{meant}")
-    return getattr(module, attribute)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from bench.check.reduced import reduced
-from bench.check.step import load
-from bench.check.user_errors import NoSuchNameError, described
 from bench.errors import BenchError
-from bench.loop import batch_coupled_layers, forward_is_random, random_layers
+from bench.loop import batch_coupled_layers, forward_is_random, logits_in, random_layers
 from bench.sweep.presets import PRESETS
 from bench.workload.blocks import Checkpointing
 from bench.workload.build import build_model
+from bench.workload.models import require_model, seed_everything
+from bench.workload.user_code import call, load_function
+from bench.workload.user_errors import NoSuchNameError, described
 
 _COPIES = 13
 """float64 copies of the parameters that a proof holds at its peak: weights, gradients, two moments, snapshots of
@@ -82,7 +83,7 @@ def is_random_at_rest(subject: Subject) -> bool:
     inputs = torch.zeros((2, 4), dtype=torch.int64)
 
     def total(model: nn.Module, batch: Tensor) -> Tensor:
-        logits: Tensor = model(batch)
+        logits: Tensor = logits_in(model(batch))
         return logits.sum()
 
     return forward_is_random(total, subject.fresh(), inputs)
@@ -106,9 +107,13 @@ class TooLarge(Exception):
 
 
 def make_subject(
-    model: str, seed: int, activation_checkpointing: Checkpointing = False, param_dtype: str = "fp32"
+    model: str,
+    seed: int,
+    activation_checkpointing: Checkpointing = False,
+    param_dtype: str = "fp32",
+    args: Mapping[str, Any] | None = None,
 ) -> Subject:
-    """Build a preset, or call `package.module:function`.
+    """Build a preset, or call `package.module:function` with its arguments.
 
     A function returns a model, or a mapping with the keys model and class_weights. The model maps inputs (B, T) int64
     to logits (B, T, C).
@@ -118,7 +123,7 @@ def make_subject(
         TooLarge: Its float64 state does not fit into the free memory.
     """
     if ":" in model:
-        return _subject_of_user(model)
+        return _subject_of_user(model, seed, args or {})
     if model not in PRESETS:
         presets = ", ".join(PRESETS)
         raise NoSuchNameError(f"--model = {model} is neither a preset ({presets}) nor package.module:function.")
@@ -129,25 +134,24 @@ def make_subject(
     return Subject(built, shape.vocab_size, note=note)
 
 
-def _subject_of_user(reference: str) -> Subject:
-    factory = load(reference, "--model")
-    if not callable(factory):
-        raise BenchError(f"--model = {reference} is a {type(factory).__name__}, not a function.")
+def _subject_of_user(reference: str, seed: int, args: Mapping[str, Any]) -> Subject:
+    factory = load_function(reference, "--model")
+    seed_everything(seed)
     try:
-        built: Any = factory()
+        built: Any = call(factory, f"--model = {reference}", (), args)
+    except BenchError:
+        raise
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         raise BenchError(f"--model = {reference} raised {described(error)}") from error
     parts = built if isinstance(built, dict) else {"model": built}
     model, class_weights = parts.get("model"), parts.get("class_weights")
-    if not isinstance(model, nn.Module):
-        raise BenchError(f"--model = {reference} returned {type(built).__name__}, not a torch.nn.Module.")
+    require_model(model if isinstance(built, dict) else built, f"--model = {reference}")
+    assert isinstance(model, nn.Module), "it was required"
     if class_weights is not None and not isinstance(class_weights, Tensor):
         raise BenchError(f"--model = {reference}: class_weights is {type(class_weights).__name__}, not a tensor.")
     parameters = [parameter.numel() for parameter in model.parameters()]
-    if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise BenchError(f"--model = {reference} returned a model without a trainable parameter.")
     _refuse_too_large(sum(parameters), reference, "")
     return Subject(model.cpu(), _classes(model, reference), class_weights)
 
@@ -157,13 +161,14 @@ def _classes(model: nn.Module, reference: str) -> int:
     inputs = torch.zeros((2, 3), dtype=torch.int64)
     try:
         with torch.no_grad():
-            logits: Any = model(inputs)
+            outputs: Any = model(inputs)
     except Exception as error:
         raise BenchError(
             f"--model = {reference}: the model fails on int64 inputs of shape (2, 3): {described(error)}"
         ) from error
+    logits = logits_in(outputs)
     if not isinstance(logits, Tensor) or logits.shape[:2] != inputs.shape or logits.dim() != 3:
-        shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(outputs).__name__
         raise BenchError(
             f"--model = {reference}: the model returned {shape} for inputs of shape (2, 3), not logits (2, 3, C)."
         )

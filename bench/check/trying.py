@@ -16,8 +16,8 @@ from bench.check.float32 import ROUNDING, InDouble
 from bench.check.step import Step
 from bench.check.subject import Subject
 from bench.check.trial_run import Watched, run_case
-from bench.check.user_errors import described
 from bench.check.watch import TOLERANCE, Seen
+from bench.workload.user_errors import described
 
 _SAME_NORM = 1e-5
 """Relative difference up to which norms count as one: torch adds 1e-6 to a norm that it clips by."""

@@ -28,8 +28,9 @@ def _setting(flag: str, help: str, kind: Any = str) -> Callable[[CommandT], Comm
 
 def _settings(command: CommandT) -> CommandT:
     """Add an option for every setting of a trial, named by its dotted path; what it takes is checked as in a file."""
+    first = {setting.flag: setting.path for setting in reversed(SETTINGS)}
     for setting in reversed(SETTINGS):
-        if setting.is_section or setting.equals is not None:
+        if setting.is_section or setting.equals is not None or first[setting.flag] != setting.path:
             continue
         default = "" if setting.default in (None, "false") else f"  [default: {setting.default}]"
         options: dict[str, Any] = {"help": _in_flags(setting.sentence) + default, "default": None}
@@ -78,7 +79,7 @@ def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     from bench.drive.driver import SweepInterrupted, run_sweep
     from bench.machine.environment import machine_facts
     from bench.sweep.expand import expand
-    from bench.sweep.flags import sweep_from_flags
+    from bench.sweep.flags import own_code_named, sweep_from_flags
     from bench.sweep.trial import Search, Skipped
 
     require_current_folder()
@@ -86,7 +87,7 @@ def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
     if all(value is None for value in length.values()):
         length["preset"] = "quick"
     measure = length | {"rounds": 1} | {name: given.pop(name) for name in ("quality_updates", "timeout_s")}
-    config = {name.replace("__", "."): value for name, value in given.items()}
+    config = own_code_named({name.replace("__", "."): value for name, value in given.items()})
     config |= {path: _WORDS.get(config[path], config[path]) for path in _WITH_WORDS}
     # The folder's name holds the trial's id, which needs the settings checked first.
     draft = sweep_from_flags(config, measure, "run")

@@ -39,15 +39,18 @@ class Source:
 
 
 def model_source(text: str) -> Source:
-    """Tell what `--model` names: a preset, whose name is checked with the other settings.
+    """Tell what `--model` names: a preset or a function of the user's own, checked with the other settings.
 
     Raises:
         BenchError: It names what can only be something else.
     """
-    if any(mark in text for mark in "/:") or text.endswith((".json", ".py")):
+    if ":" in text and "/" not in text:
+        return Source({"factory": text}, f'{{factory: "{text}"}}', "a function of your own: docs/own-model.md")
+    if "/" in text or text.endswith((".json", ".py")):
         raise BenchError(
-            f"--model = {text} is no preset, and this version trains no other models: no configuration files, names "
-            f"of a hub or functions. Use one of {', '.join(PRESETS)}."
+            f"--model = {text} is neither a preset nor a function of your own, package.module:function, and this "
+            f"version trains no other models: no configuration files or names of a hub. Use one of "
+            f"{', '.join(PRESETS)}, or a function that builds yours (docs/own-model.md)."
         )
     said = PRESETS[text].sentence.rstrip(".") if text in PRESETS else ""
     return Source({"preset": text}, f"{{preset: {text}}}", said)

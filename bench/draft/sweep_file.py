@@ -6,6 +6,7 @@ any of it is written.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from bench.draft.target import Target
 from bench.errors import BenchError
 from bench.sweep.fields import LARGEST_SEARCHED, TrialConfig
 from bench.sweep.flags import sweep_from_flags
-from bench.sweep.presets import PRESETS
+from bench.sweep.models import model_name, shape_of
 from bench.sweep.trial import show_value
 from bench.units import counted
 
@@ -67,15 +68,16 @@ def draft_sweep(asked: Asked, command: str) -> Draft:
         BenchError: Settings are wrong, one line each, named by their option.
     """
     config, name = _checked(asked)
-    flops = update_flops(PRESETS[config.model.preset], asked.global_batch_size, config.seq_len)
+    shape = shape_of(config.model)
+    flops = None if shape is None else update_flops(shape, asked.global_batch_size, config.seq_len)
     sizes, left_out = world_sizes(asked.target.gpus or 1, asked.global_batch_size)
     varied = "micro-batch, AMP mode and number of GPUs" if len(sizes) > 1 else "micro-batch and AMP mode"
-    limits = time_limits(asked.target.device, flops)
+    limits = None if flops is None else time_limits(asked.target.device, flops)
     notes = []
     if left_out:
         batches = _either(shared_batches(asked.global_batch_size, left_out[-1]))
         notes.append(f"{_left_out(asked, left_out)} With --global-batch-size {batches} one would.")
-    if limits is not None and not asked.target.gpus:
+    if flops is not None and limits is not None and not asked.target.gpus:
         notes.append(
             f"an update of {flops / 1e12:,.3g} TFLOP is long for a CPU. For a first look take a smaller model, "
             "--global-batch-size or --seq-len; for the machine of your run name it, as in --gpu a100-80gb --gpus 8."
@@ -94,8 +96,8 @@ def draft_sweep(asked: Asked, command: str) -> Draft:
 
 def _checked(asked: Asked) -> tuple[TrialConfig, str]:
     """Check the settings together as those of one trial, and choose what was left open."""
-    preset = asked.model.section["preset"]
-    name = asked.name if asked.name is not None else f"{preset}-{asked.target.name}"
+    model = re.sub(r"[^A-Za-z0-9_-]+", "-", next(iter(asked.model.section.values())))
+    name = asked.name if asked.name is not None else f"{model}-{asked.target.name}"
     settings = {
         "model": asked.model.section,
         "data": asked.data.section,
@@ -104,19 +106,19 @@ def _checked(asked: Asked) -> tuple[TrialConfig, str]:
     }
     config = sweep_from_flags(settings, {}, name).spec.base
     if asked.seq_len is None:
-        longest = PRESETS[preset].max_seq_len
-        config = config.model_copy(update={"seq_len": min(longest, _SEQ_LEN[asked.target.device])})
+        shape, usual = shape_of(config.model), _SEQ_LEN[asked.target.device]
+        config = config.model_copy(update={"seq_len": usual if shape is None else min(shape.max_seq_len, usual)})
     _check_data(asked.data, config)
     return config, name
 
 
 def _check_data(data: Source, config: TrialConfig) -> None:
     """Refuse data that every launch would refuse."""
-    preset, given = config.model.preset, next(iter(data.section.values()))
-    if data.vocab_size > PRESETS[preset].vocab_size:
+    shape, given = shape_of(config.model), next(iter(data.section.values()))
+    if shape is not None and data.vocab_size > shape.vocab_size:
         raise BenchError(
-            f"--data = {given} has token ids up to {data.vocab_size - 1}, but --model {preset} takes ids below "
-            f"{PRESETS[preset].vocab_size}. Use a model with a larger vocabulary, or data with smaller ids."
+            f"--data = {given} has token ids up to {data.vocab_size - 1}, but --model {model_name(config.model)} takes "
+            f"ids below {shape.vocab_size}. Use a model with a larger vocabulary, or data with smaller ids."
         )
     if data.tokens is not None and data.tokens <= config.seq_len:
         raise BenchError(
@@ -156,7 +158,7 @@ def _remark(text: str, indent: str = "") -> list[str]:
 def _head(asked: Asked, config: TrialConfig, varied: str, name: str, command: str) -> Iterator[str]:
     batch = counted(asked.global_batch_size, "sequence")
     yield from _remark(
-        f"Question: for {config.model.preset} at a global batch of {batch}, which {varied} is fastest on "
+        f"Question: for {model_name(config.model)} at a global batch of {batch}, which {varied} is fastest on "
         f"{asked.target.words}, and what memory does it take?"
     )
     yield "#"
@@ -167,12 +169,13 @@ def _head(asked: Asked, config: TrialConfig, varied: str, name: str, command: st
 
 
 def _base(asked: Asked, config: TrialConfig) -> Iterator[str]:
-    target, longest = asked.target, PRESETS[config.model.preset].max_seq_len
+    target, shape = asked.target, shape_of(config.model)
+    longest = "" if shape is None else f", at most {shape.max_seq_len:,} here"
     settings = {
         f"device: {target.device}": "" if target.gpus else "no GPU is used, also where there is one",
         f"model: {asked.model.flow}": asked.model.comment,
         f"data: {asked.data.flow}": f"{asked.data.comment}; packed: no padding",
-        f"seq_len: {config.seq_len}": f"tokens of a sequence, at most {longest:,} here; take that of your run",
+        f"seq_len: {config.seq_len}": f"tokens of a sequence{longest}; take that of your run",
         f"global_batch_size: {asked.global_batch_size}": "sequences per update, all ranks; accumulation steps follow",
         "optimizer: {name: adamw, lr: 3.0e-4}": "lr moves the loss, not the speed",
     }
@@ -206,6 +209,8 @@ def _micro_batch_size_axis(asked: Asked) -> Iterator[str]:
             _INDENT,
         )
         yield f"  micro_batch_size: {{max: {min(batch, LARGEST_SEARCHED)}}}"
+        if "preset" not in asked.model.section:
+            return
         yield from _remark(
             "Does computing each block twice, to keep less of it, pay off by a larger micro-batch? Twice the trials:",
             _INDENT,

@@ -13,7 +13,7 @@ from bench.loop.equivalence import batch_coupled_layers, forward_is_random, rand
 from bench.loop.fitness import NoGradient
 from bench.loop.grouping import windows
 from bench.loop.loop import AccumulationLoop
-from bench.loop.losses import SummedCrossEntropy, count_valid, sum_target_weights
+from bench.loop.losses import SummedCrossEntropy, count_valid, logits_in, sum_target_weights
 from bench.loop.observer import NoObserver, Observer, Observers, UpdateResult
 from bench.loop.plan import WindowCounts, WindowPlan
 from bench.loop.precision import Precision
@@ -47,6 +47,7 @@ __all__ = [
     "count_valid",
     "diverged_parameters",
     "forward_is_random",
+    "logits_in",
     "make_schedule",
     "parameters_checksum",
     "random_layers",

@@ -31,11 +31,19 @@ def sum_target_weights(targets: Tensor, class_weights: Tensor, ignore_index: int
     return float(class_weights.to(device=valid.device, dtype=torch.float64)[valid].sum())
 
 
+def logits_in(outputs: Any) -> Any:
+    """Take the logits out of what a model returned: itself, or what it holds under the name `logits`."""
+    if isinstance(outputs, Tensor):
+        return outputs
+    return outputs.get("logits") if isinstance(outputs, dict) else getattr(outputs, "logits", None)
+
+
 class SummedCrossEntropy:
     """Sum the cross-entropy of logits over the valid targets; a micro-batch is a pair (inputs, targets).
 
     `inputs` is what the model takes, with the examples in its first dimension; targets (B,) or (B, T) int64 go with
-    logits (B, C) or (B, T, C). Examples of plain classification are its valid targets.
+    logits (B, C) or (B, T, C), which the model returns as they are or under the name `logits`. Examples of plain
+    classification are its valid targets.
 
     Args:
         class_weights: (C,) factor of each class's targets, not negative; None weighs all alike.
@@ -54,7 +62,11 @@ class SummedCrossEntropy:
     def __call__(self, model: nn.Module, micro_batch: tuple[Any, Tensor]) -> Tensor:
         """Run the model and sum its losses, in float32 at least [nats, this micro-batch]."""
         inputs, targets = micro_batch
-        logits: Tensor = model(inputs)
+        outputs = model(inputs)
+        return self.of(outputs if isinstance(outputs, Tensor) else logits_in(outputs), targets)
+
+    def of(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Sum the losses of logits (B, C) or (B, T, C), in float32 at least [nats, this micro-batch]."""
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).flatten(0, -2)
         weights = self.class_weights
         return functional.cross_entropy(

@@ -27,7 +27,7 @@ from bench.rank.protocol import MEMORY_UPDATES, UNSHORTENED, Observations
 from bench.rank.timed_columns import timed_columns
 from bench.rank.workbench import Workbench
 from bench.record.variables import recorded_variables
-from bench.sweep.presets import PRESETS
+from bench.sweep.models import shape_of
 from bench.workload.facts import gradient_dtype, parameter_counts
 
 
@@ -36,6 +36,7 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
     properties = bench.device.properties()
     is_gpu = bench.device.kind == "cuda"
     parameters = parameter_counts(bench.model)
+    shape = shape_of(bench.trial.config.model)
     return {
         "parameters_total": parameters.total,
         "parameters_trainable": parameters.trainable,
@@ -45,7 +46,7 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "corpus_sequences": bench.source.num_sequences,
         **bench.source.length_percentiles(),
         "flags": doubts(bench.model),
-        "vocab_size": PRESETS[bench.trial.config.model.preset].vocab_size,
+        "vocab_size": None if shape is None else shape.vocab_size,
         **bench.switches,
         "autocast_dtype": _dtype_name(autocast_dtype_in_force(bench.loop.precision)),
         "grad_scaler": bench.loop.precision.scaler is not None and bench.loop.precision.scaler.is_enabled(),

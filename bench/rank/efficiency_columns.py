@@ -12,7 +12,7 @@ from bench.measure.device import DeviceProperties
 from bench.measure.peaks import matmul_precision, peak_flops_per_s
 from bench.rank.protocol import Observations
 from bench.rank.workbench import Workbench
-from bench.sweep.presets import PRESETS
+from bench.sweep.models import shape_of
 from bench.workload.flops import FLOPS_FORMULA_VERSION, hardware_flops, model_flops
 
 
@@ -35,9 +35,11 @@ def efficiency_facts(bench: Workbench) -> dict[str, Any]:
 def flops_columns(bench: Workbench, observed: Observations) -> dict[str, Any]:
     """Count the FLOPs of the timed part [one rank]."""
     samples, config = observed.samples("timed"), bench.trial.config
-    shape = PRESETS[config.model.preset]
+    shape = shape_of(config.model)
     token_slots = sum(sample.counts.token_slots for sample in samples)
     token_pairs = sum(bench.feed.token_pairs[sample.update] for sample in samples)
+    if shape is None:
+        return {"token_pairs": token_pairs, "model_flops": None, "hardware_flops": None}
     return {
         "token_pairs": token_pairs,
         "model_flops": model_flops(shape, token_slots, token_pairs),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 import traceback
 from typing import Any
@@ -17,7 +16,6 @@ from bench.check.exchange.request import ProofRequest
 from bench.check.oracle import concatenated_loss
 from bench.check.prove import prove
 from bench.check.subject import Subject
-from bench.check.user_errors import NoSuchNameError
 from bench.launch.heartbeat import Heartbeat
 from bench.loop import Precision, SummedCrossEntropy
 from bench.rank.out_of_memory import classify_error
@@ -25,6 +23,8 @@ from bench.rank.quality import summed_loss
 from bench.rank.ranks import Ranks
 from bench.rank.worker import write_document
 from bench.record.paths import LaunchPaths
+from bench.workload.user_code import look_in_current_folder
+from bench.workload.user_errors import NoSuchNameError
 
 _PEER_S = 60.0
 """How much longer than its time limit a rank waits for a peer, by which time the driver has ended both [s]."""
@@ -77,9 +77,8 @@ def _prove(request: ProofRequest, paths: LaunchPaths, rank: int) -> list[Line]:
     # Several threads gain little on matrices so small, and on a busy machine they wait for each other without end.
     torch.set_num_threads(1)
     if request.working_directory:
-        # A user's package is found from the folder the command was called in, as `python -m` finds it.
         os.chdir(request.working_directory)
-        sys.path.insert(0, request.working_directory)
+        look_in_current_folder()
     # Ranks meet over gloo whatever the device: float64 runs on the CPU.
     heartbeat.beat("join")
     # The driver ends what takes too long: a limit of the ranks' own would make a slow peer an error of the step.

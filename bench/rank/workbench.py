@@ -30,10 +30,12 @@ from bench.rank.compiling import CompileWatch, compiled
 from bench.rank.feed import Feed
 from bench.rank.ranks import Ranks
 from bench.sweep.fields import OptimizerSpec
-from bench.sweep.presets import PRESETS
-from bench.workload.build import IMPLEMENTATION_FLAGS, build_model
+from bench.sweep.models import model_name, shape_of
+from bench.workload.build import IMPLEMENTATION_FLAGS
 from bench.workload.data.corpus import Corpus, load_corpus
 from bench.workload.data.sequences import SequenceSource
+from bench.workload.models import make_model
+from bench.workload.outputs import TokenLoss
 
 
 @dataclass
@@ -76,18 +78,17 @@ def build_workbench(
     """Build model, optimizer, loop and data of one rank.
 
     Raises:
-        BenchError: the corpus does not fit the model.
+        BenchError: The corpus does not fit the model, or the user's own code is not what it must be.
     """
     config = trial.config
-    shape = PRESETS[config.model.preset]
+    shape = shape_of(config.model)
     corpus = load_corpus(config.data)
-    corpus.check_vocabulary(shape.vocab_size, config.model.preset)
+    if shape is not None:
+        corpus.check_vocabulary(shape.vocab_size, model_name(config.model))
     source = SequenceSource(
         corpus, config.data.rows, config.seq_len, config.seed, config.data.sequences_per_epoch, config.data.tail
     )
-    model = build_model(
-        shape, config.seed, config.activation_checkpointing, config.param_dtype, device=device.torch_device
-    )
+    model = make_model(config, device.torch_device)
     set_switches(config.amp_mode)  # after user code, which may have changed them
     switches = read_switches(device.kind)
     optimizer = make_optimizer(model, config.optimizer)
@@ -97,7 +98,7 @@ def build_workbench(
     loop = AccumulationLoop(
         _gradient_sync(runnable, ranks, config.gradient_sync),
         optimizer,
-        SummedCrossEntropy(),
+        TokenLoss(corpus.vocab_size) if shape is None else SummedCrossEntropy(),
         Precision(config.amp_mode, device.kind),
         device.torch_device,
         clip_norm=config.clip_norm,

@@ -31,7 +31,9 @@ from bench.rank.witnessed import witness_updates
 from bench.rank.witnessed_columns import NOT_WITNESSED, witnessed_columns, witnessed_rows
 from bench.rank.workbench import Workbench, build_workbench, open_device
 from bench.record.paths import LaunchPaths
+from bench.sweep.models import has_own_code
 from bench.units import cut_text, format_bytes
+from bench.workload.user_code import look_in_current_folder
 
 FORMAT = 1
 _TRACEBACK_BYTES = 4096
@@ -99,6 +101,8 @@ def _measure(
     None where the device computes wrong, before any update.
     """
     _set_threads(trial)
+    if has_own_code(trial.config):
+        look_in_current_folder()
     heartbeat.beat("build")
     faults.reach("build")
     device = open_device(trial, rank)

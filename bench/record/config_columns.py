@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from bench.sweep.fields import DATA_SOURCES, FILE_SOURCES, DataSpec, TrialConfig
+from bench.sweep.models import model_kind, model_name
 from bench.sweep.paths import value_at
-from bench.sweep.presets import PRESETS
 from bench.sweep.settings import SETTINGS, columns_of
 
 
@@ -15,13 +15,19 @@ def config_columns(config: TrialConfig) -> dict[str, Any]:
     """Lay a trial's settings out as columns; nested ones under plain names."""
     columns: dict[str, Any] = {}
     for setting in SETTINGS:
-        columns |= columns_of(setting.path, value_at(config, setting.path))
+        columns |= columns_of(setting.path, _plain(value_at(config, setting.path)))
     return {
         **columns,
-        "model_kind": PRESETS[config.model.preset].kind,
+        "model": model_name(config.model),
+        "model_kind": model_kind(config.model),
         "data_source": data_source(config.data),
         "config_json": json.dumps(config.model_dump(mode="json"), sort_keys=True),
     }
+
+
+def _plain(value: Any) -> Any:
+    """Write arguments of a function as JSON; other values are a column's already."""
+    return json.dumps(value, sort_keys=True) if isinstance(value, dict) else value
 
 
 def corpus_name(data: DataSpec) -> str:

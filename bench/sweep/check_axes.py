@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from bench.sweep.faults import Fault, Location
 from bench.sweep.fields import LARGEST_SEARCHED, SEARCHED_AXIS, TrialConfig
@@ -64,7 +65,7 @@ def _is_given(base: Mapping[str, Any], name: str) -> bool:
 
 
 def _axis_values_faults(name: str, values: list[Any]) -> Iterator[Fault]:
-    seen: set[tuple[bool, Any]] = set()
+    seen: set[str] = set()
     for position, value in enumerate(values):
         location: Location = ("axes", name, position)
         if isinstance(value, list):
@@ -86,7 +87,9 @@ def _axis_values_faults(name: str, values: list[Any]) -> Iterator[Fault]:
             yield from (axis_value_fault(name, location, error) for error in failure.errors(include_url=False))
             continue
         checked = value_at(config, name)
-        once = (isinstance(checked, bool), checked)  # true is not 1, but 1 is 1.0
+        once = json.dumps(
+            checked.model_dump(mode="json") if isinstance(checked, BaseModel) else checked, sort_keys=True
+        )
         if once in seen:
             yield Fault(location, f"is listed twice in axes.{name}", "Remove one of the two", value)
         seen.add(once)

@@ -68,7 +68,7 @@ def _setting(path: str, field: FieldInfo, mark: Mark, column: str, is_shared: bo
     return Setting(
         path=path,
         column=column,
-        flag="--" + (path.rsplit(".", 1)[-1] if is_shared or mark.equals else column).replace("_", "-"),
+        flag=mark.flag or "--" + (path.rsplit(".", 1)[-1] if is_shared or mark.equals else column).replace("_", "-"),
         kind="bool" if mark.equals is not None else "string" if is_section else _KINDS[kind],
         unit=mark.unit,
         role="what" if isinstance(mark, What) else "how",

@@ -5,6 +5,7 @@ Only single fields are checked here. What settings rule out together is in `rule
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -40,10 +41,37 @@ def _known_preset(name: str) -> str:
     return name
 
 
+def _reference(text: str) -> str:
+    """Take `package.module:function` apart only in so far as it must be of that form."""
+    module, colon, function = text.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), *function.split("."))):
+        raise PydanticCustomError("not_a_reference", "not package.module:function")
+    return text
+
+
+def _plain_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """Take only what a file can say again: text, numbers, booleans, null, lists and sections of these."""
+    try:
+        json.dumps(given, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise PydanticCustomError("not_plain", "not plain values") from None
+    if not all(name.isidentifier() for name in given):
+        raise PydanticCustomError("not_arguments", "not names of arguments")
+    return given
+
+
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 CountFromZero = Annotated[int, Field(ge=0, le=LARGEST)]
 Preset = Annotated[str, AfterValidator(_known_preset), Field(json_schema_extra={"enum": list(PRESETS)})]
 FilePath = Annotated[str, Field(min_length=1)]
+Reference = Annotated[str, AfterValidator(_reference)]
+"""A function of the user's own, `package.module:function`; it is imported in a rank, never by the driver."""
+Arguments = Annotated[dict[str, Any], AfterValidator(_plain_arguments)]
+"""What such a function is called with, by name."""
+
+
+MODEL_SOURCES = ("preset", "factory")
+"""Keys of `model` that say where it comes from; exactly one of them is given."""
 
 
 _REENTRANT: dict[str, str] = {
@@ -69,10 +97,17 @@ Checkpointing = Annotated[
 
 
 class ModelSpec(_Spec):
-    """Name the model to train."""
+    """Name the model to train.
 
-    preset: Annotated[Preset, What(column="model")]
-    """Name of the model's preset."""
+    Give exactly one source: preset or factory.
+    """
+
+    preset: Annotated[Preset | None, What(column="model", flag="--model")] = None
+    """Name of the model's preset; --model of a command takes a function of your own too."""
+    factory: Annotated[Reference | None, What(column="model", flag="--model")] = None
+    """Function of your own that builds the model, package.module:function; see own-model.md."""
+    args: Annotated[Arguments | None, What(column="model_args", flag="--model-args")] = None
+    """Arguments of the model's factory by name, such as {width: 64}."""
 
 
 class SyntheticSpec(_Spec):

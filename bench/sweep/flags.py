@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from bench.errors import BenchError
 from bench.sweep.check import check_one_trial
@@ -23,6 +24,10 @@ _OF_SECTIONS = {
     "data.synthetic.vocab_size": "--synthetic-vocab-size",
 }
 """What a message calls settings that have no option of their own, where the last part of the name would mislead."""
+
+
+OR_FACTORY = {"model.preset": "model.factory"}
+"""Settings whose option takes `package.module:function` too, and the setting that this is then."""
 
 
 def flag_of(name: str) -> str:
@@ -48,6 +53,33 @@ def sweep_from_flags(config: Mapping[str, Any], measure: Mapping[str, Any], name
     if faults or spec is None:
         raise BenchError("\n".join(dict.fromkeys(_in_flags(fault) for fault in faults)))
     return Sweep(spec.name, None, "", spec, (), document_text(document))
+
+
+def own_code_named(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Tell what options that take several kinds of names name: a colon makes `package.module:function` of one.
+
+    Arguments of such functions are read as YAML, which is how a sweep file writes them: {width: 64}.
+
+    Raises:
+        BenchError: Arguments are no section of keys.
+    """
+    named = dict(config)
+    for name, factory in OR_FACTORY.items():
+        if ":" in str(named.get(name) or ""):
+            named[factory] = named.pop(name)
+    for name in [name for name in named if name.endswith(".args") and named[name] is not None]:
+        named[name] = _arguments(flag_of(name), named[name])
+    return named
+
+
+def _arguments(flag: str, text: str) -> dict[str, Any]:
+    try:
+        found = YAML(typ="safe", pure=True).load(text)
+    except YAMLError:
+        found = None
+    if not isinstance(found, dict):
+        raise BenchError(f"{flag} = {text} is no section of keys. Write it as in a sweep file: '{{width: 64}}'.")
+    return found
 
 
 def document_text(document: Mapping[str, Any]) -> str:

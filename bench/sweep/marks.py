@@ -19,6 +19,8 @@ class Mark:
     """The column says whether the setting is this word; null where it holds the setting itself."""
     sentence: str | None = None
     """What the column means; null for the sentence of the field."""
+    flag: str | None = None
+    """Option of `bench run`, which several settings may share; null makes it of the column or the name."""
 
 
 class What(Mark):

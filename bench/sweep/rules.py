@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.sweep.fields import DATA_SOURCES, SyntheticSpec, TrialConfig
+from bench.sweep.models import model_sources, shape_of
 from bench.sweep.paths import value_at
-from bench.sweep.presets import PRESETS
+from bench.sweep.presets import PRESETS, ModelShape
 from bench.sweep.trial import show_value
 
 _COLUMNS = ("text_column", "token_column", "prompt_column", "completion_column")
@@ -80,9 +81,31 @@ def _either(sizes: list[int]) -> str:
 
 
 def _model(config: TrialConfig) -> Iterator[Contradiction]:
-    """A model has a longest sequence and a largest token id."""
+    """There is one model; a preset has a longest sequence and a largest token id, and only a factory has arguments."""
+    model = config.model
+    given = model_sources(model)
+    if not given:
+        way_out = "Add preset: gpt2-mini, or factory: package.module:function"
+        yield _contradiction(config, ("model.preset", "model.factory"), "names no model", way_out)
+    if len(given) > 1:
+        keys = tuple(f"model.{name}" for name in reversed(given))
+        problem = f"is a second model, beside {' and '.join(f'model.{name}' for name in given[:-1])}"
+        yield _contradiction(config, keys, problem, f"Keep one of {', '.join(given)}")
+    if model.args is not None and model.factory is None:
+        problem, way_out = "has no effect without model.factory", "Remove it, or name the function"
+        yield _contradiction(config, ("model.args", "model.factory"), problem, way_out)
+    shape = shape_of(model)
+    if len(given) == 1 and shape is not None:
+        yield from _preset(config, shape)
+    elif config.activation_checkpointing and model.factory is not None:
+        problem = "has no effect on model.factory: whether it keeps activations is its own doing"
+        way_out = "Remove it, and let the factory take an argument for it (model.args)"
+        yield _contradiction(config, ("activation_checkpointing", "model.factory"), problem, way_out)
+
+
+def _preset(config: TrialConfig, shape: ModelShape) -> Iterator[Contradiction]:
+    """Yield what a preset's shape rules out."""
     name = config.model.preset
-    shape = PRESETS[name]
     if config.seq_len > shape.max_seq_len:
         problem = f"exceeds max_seq_len = {shape.max_seq_len} of {name}"
         longer = [other for other, its in PRESETS.items() if its.max_seq_len >= config.seq_len]

@@ -82,8 +82,22 @@ def _value_in_words(kind: str, value: Any, context: Mapping[str, Any], key: str)
                 "Use letters, digits, dot, underscore and hyphen only, a letter or digit first, 100 at most",
             )
         return "is empty", "Say why, in a sentence"
+    if kind in _OF_FUNCTIONS:
+        return _OF_FUNCTIONS[kind]
     return "is not accepted here", f"See the schema: bench schema ({kind})"
 
+
+_OF_FUNCTIONS = {
+    "not_a_reference": (
+        "is not of the form package.module:function",
+        "Write the module as Python imports it from the current folder, a colon and the function, such as mine:build",
+    ),
+    "not_plain": (
+        "holds what is no plain value",
+        "Write text, numbers, true, false, null, lists and sections only",
+    ),
+    "not_arguments": ("has keys that are no names of arguments", "Write {name: value}, as in {width: 64}"),
+}
 
 _LIMITS = {
     "greater_than": ("gt", "more than {}", "Use a larger number"),

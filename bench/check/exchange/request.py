@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bench.record.handover import read_handover
 from bench.sweep.fields import TrialConfig
+from bench.sweep.models import has_own_code, model_name
 
 FORMAT = 1
 MOST_RANKS = 2
@@ -23,6 +25,8 @@ class ProofRequest:
 
     model: str = "gpt2-nano"
     """Preset, or `package.module:function` that builds a model."""
+    model_args: dict[str, Any] | None = None
+    """What such a function is called with."""
     step: str | None = None
     """`package.module:function` that trains; null for the loop of `bench`."""
     amp_mode: str = "fp32"
@@ -50,9 +54,14 @@ class ProofRequest:
         return min(self.world_size, MOST_RANKS)
 
     def key(self) -> str:
-        """Name the request: 12 hexadecimal digits; the time limit and the ranks that two stand for do not matter."""
+        """Name the request: 12 hexadecimal digits.
+
+        The time limit, the folder and how many ranks two stand for do not matter.
+        """
         settings = asdict(self) | {"world_size": self.ranks}
-        del settings["time_limit_s"]
+        del settings["time_limit_s"], settings["working_directory"]
+        if self.model_args is None:  # as before there were any
+            del settings["model_args"]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
     def label(self) -> str:
@@ -97,7 +106,9 @@ class ProofRequest:
 def request_of(config: TrialConfig, time_limit_s: float) -> ProofRequest:
     """Take from a resolved trial what matters for its proof; micro-batch size and length do not."""
     return ProofRequest(
-        model=config.model.preset,
+        model=model_name(config.model),
+        model_args=config.model.args,
+        working_directory=os.fspath(Path.cwd()) if has_own_code(config) else "",
         amp_mode=config.amp_mode,
         param_dtype=config.param_dtype,
         device=config.device,

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from bench.record.column_types import Column, Kind
 from bench.sweep.settings import SETTINGS, Setting
 
+MODEL_SOURCE = "The model: its preset, or the function that builds it, package.module:function."
 DATA_SOURCE = "Where the tokens come from: corpus, text, jsonl, parquet, tokens or synthetic, with its name."
+
+
+_OF_SHARED = {"model": MODEL_SOURCE, "data_source": DATA_SOURCE}
+"""What is said of a column that several settings share."""
 
 
 def _config(name: str, kind: Kind, sentence: str, unit: str | None = None) -> Column:
@@ -28,10 +33,12 @@ def _configuration() -> Iterator[Column]:
     for setting in SETTINGS:
         if setting.column not in told:
             told.add(setting.column)
-            sentence = DATA_SOURCE if setting.column == "data_source" else _sentence_of(setting)
+            sentence = _OF_SHARED.get(setting.column) or _sentence_of(setting)
             yield _config(setting.column, setting.kind, sentence, setting.unit)
-        if setting.column == "model":
-            yield _config("model_kind", "string", "Architecture of the model: gpt2 or llama.")
+        if setting.path == "model.preset":
+            yield _config(
+                "model_kind", "string", "Architecture of the model: gpt2 or llama; factory for one of your own."
+            )
     yield _config("config_json", "string", "The whole resolved configuration as canonical JSON.")
 
 
@@ -77,7 +84,9 @@ MODEL: tuple[Column, ...] = (
         "Length that 95 % of the sequences of one epoch do not exceed: tokens fed, seq_len at most, without padding.",
         "token",
     ),
-    _model("vocab_size", "int64", "Number of token ids the model accepts.", "token"),
+    _model(
+        "vocab_size", "int64", "Number of token ids the model accepts; null where only the model knows it.", "token"
+    ),
 )
 """Facts of the model and of the data, equal on every rank."""
 

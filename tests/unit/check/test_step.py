@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from bench.check.step import load, make_step
+from bench.check.step import make_step
 from bench.errors import BenchError
+from bench.workload.user_code import load
 
 MICRO_BATCHES: Any = ["a", "b", "c", "d", "e"]
 

@@ -10,10 +10,15 @@ from bench.draft.sources import data_source, model_source
 from bench.errors import BenchError
 
 
-@pytest.mark.parametrize("text", ["config.json", "meta-llama/Llama-3.2-1B", "mypkg.models:build", "model.py", "./m"])
+@pytest.mark.parametrize("text", ["config.json", "meta-llama/Llama-3.2-1B", "model.py", "./m"])
 def test_model_that_is_no_preset_is_refused_in_words(text: str) -> None:
-    with pytest.raises(BenchError, match=r"is no preset, and this version trains no other models.*gpt2-124m"):
+    with pytest.raises(BenchError, match=r"neither a preset nor a function.*trains no other models.*gpt2-124m"):
         model_source(text)
+
+
+def test_function_that_builds_a_model_is_told_by_its_colon() -> None:
+    assert model_source("mypkg.models:build").section == {"factory": "mypkg.models:build"}
+    assert model_source("mypkg.models:build").flow == '{factory: "mypkg.models:build"}'
 
 
 def test_words_name_the_data_that_every_machine_has() -> None:

@@ -27,7 +27,7 @@ from tests.planted_launch import row_of
 
 UPDATES, ACCUMULATION_STEPS = 5, 4
 OURS = Path(package.__file__).parent
-MODEL = ("gpt2.py", "blocks.py", "loss.py")
+MODEL = ("gpt2.py", "blocks.py", "losses.py")
 CALLS_AT_MOST = 24
 """Calls of our functions for one micro-batch, model and loss aside; each takes a microsecond or so."""
 

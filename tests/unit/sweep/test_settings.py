@@ -13,8 +13,9 @@ from bench.record.columns import COLUMN_BY_NAME
 from bench.record.config_columns import config_columns
 from bench.sweep import describe
 from bench.sweep.fields import TrialConfig
+from bench.sweep.flags import OR_FACTORY
 from bench.sweep.marks import Constant, What
-from bench.sweep.settings import SETTINGS
+from bench.sweep.settings import FLAG_OF, SETTINGS
 
 FILE = Path(describe.__file__).with_name("settings.json")
 
@@ -51,6 +52,7 @@ def test_every_setting_has_a_column_of_its_kind_and_an_option(setting: describe.
 
 
 def test_settings_that_share_a_column_have_options_of_their_own() -> None:
-    flags = [setting.flag for setting in SETTINGS if setting.equals is None]
+    flags = [one.flag for one in SETTINGS if one.path not in OR_FACTORY.values() and one.equals is None]
     assert len(set(flags)) == len(flags)
+    assert all(FLAG_OF[name] == FLAG_OF[factory] for name, factory in OR_FACTORY.items())
     assert {"--text", "--tokens", "--corpus"} <= set(flags)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.check.user_errors import described, place_of
+from bench.workload.user_errors import described, place_of
 
 
 def raised_by(folder: Path, source: str) -> BaseException:

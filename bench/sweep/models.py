@@ -1,0 +1,36 @@
+"""Where a model comes from, and what is known of it before it is built. No torch.
+
+Of a preset everything is known: its shape. Of the user's own model nothing is, so that what needs a number of it must
+take null: sizes, FLOPs and limits are then observed in a rank, or left out.
+"""
+
+from __future__ import annotations
+
+from bench.sweep.fields import MODEL_SOURCES, ModelSpec, TrialConfig
+from bench.sweep.presets import PRESETS, ModelShape
+
+
+def model_sources(model: ModelSpec) -> tuple[str, ...]:
+    """List the sources that are given; a model that can be built has exactly one."""
+    return tuple(name for name in MODEL_SOURCES if getattr(model, name) is not None)
+
+
+def model_name(model: ModelSpec) -> str:
+    """Name the model as rows do: its preset, or the function that builds it."""
+    return next(str(getattr(model, name)) for name in model_sources(model))
+
+
+def model_kind(model: ModelSpec) -> str:
+    """Name the architecture of a preset; of another model its source."""
+    shape = shape_of(model)
+    return model_sources(model)[0] if shape is None else shape.kind
+
+
+def shape_of(model: ModelSpec) -> ModelShape | None:
+    """Give the shape of a model, known without building it; null for the user's own."""
+    return None if model.preset is None else PRESETS[model.preset]
+
+
+def has_own_code(config: TrialConfig) -> bool:
+    """Tell whether a trial runs functions of the user's own."""
+    return config.model.factory is not None
