@@ -28,7 +28,7 @@ from bench.rank.timed_columns import timed_columns
 from bench.rank.workbench import Workbench
 from bench.record.variables import recorded_variables
 from bench.sweep.models import shape_of
-from bench.workload.facts import gradient_dtype, parameter_counts
+from bench.workload.facts import gradient_dtype, hf_vocabulary, parameter_counts
 
 
 def facts_before(bench: Workbench) -> dict[str, Any]:
@@ -36,7 +36,6 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
     properties = bench.device.properties()
     is_gpu = bench.device.kind == "cuda"
     parameters = parameter_counts(bench.model)
-    shape = shape_of(bench.trial.config.model)
     return {
         "parameters_total": parameters.total,
         "parameters_trainable": parameters.trainable,
@@ -46,7 +45,7 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "corpus_sequences": bench.source.num_sequences,
         **bench.source.length_percentiles(),
         "flags": doubts(bench.model),
-        "vocab_size": None if shape is None else shape.vocab_size,
+        "vocab_size": _vocab_size(bench),
         **bench.switches,
         "autocast_dtype": _dtype_name(autocast_dtype_in_force(bench.loop.precision)),
         "grad_scaler": bench.loop.precision.scaler is not None and bench.loop.precision.scaler.is_enabled(),
@@ -68,6 +67,15 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         **memory_facts(bench),
         "environment_json": json.dumps(recorded_variables(os.environ)),
     }
+
+
+def _vocab_size(bench: Workbench) -> int | None:
+    """Give the number of token ids that the model accepts; null where only its own code knows."""
+    source = bench.trial.config.model
+    shape = shape_of(source)
+    if source.hf is not None:
+        return hf_vocabulary(bench.model)
+    return None if shape is None else shape.vocab_size
 
 
 def doubts(model: nn.Module) -> list[str]:

@@ -34,6 +34,7 @@ from bench.sweep.models import model_name, shape_of
 from bench.workload.build import IMPLEMENTATION_FLAGS
 from bench.workload.data.corpus import Corpus, load_corpus
 from bench.workload.data.sequences import SequenceSource
+from bench.workload.facts import hf_vocabulary
 from bench.workload.models import make_model
 from bench.workload.outputs import TokenLoss
 
@@ -89,6 +90,8 @@ def build_workbench(
         corpus, config.data.rows, config.seq_len, config.seed, config.data.sequences_per_epoch, config.data.tail
     )
     model = make_model(config, device.torch_device)
+    if config.model.hf is not None:
+        corpus.check_vocabulary(hf_vocabulary(model), model_name(config.model))
     set_switches(config.amp_mode)  # after user code, which may have changed them
     switches = read_switches(device.kind)
     optimizer = make_optimizer(model, config.optimizer)

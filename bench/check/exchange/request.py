@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from bench.record.handover import read_handover
 from bench.sweep.fields import TrialConfig
+from bench.sweep.hf import hf_config
 from bench.sweep.models import has_own_code, model_name
 
 FORMAT = 1
@@ -27,6 +28,12 @@ class ProofRequest:
     """Preset, or `package.module:function` that builds a model."""
     model_args: dict[str, Any] | None = None
     """What such a function is called with."""
+    hf: dict[str, Any] | None = None
+    """Settings of a Hugging Face configuration; null for another model."""
+    attn_implementation: str | None = None
+    """Of such a model."""
+    lora: dict[str, Any] | None = None
+    """Settings of LoRA; null where the model itself is trained."""
     step: str | None = None
     """`package.module:function` that trains; null for the loop of `bench`."""
     amp_mode: str = "fp32"
@@ -60,8 +67,11 @@ class ProofRequest:
         """
         settings = asdict(self) | {"world_size": self.ranks}
         del settings["time_limit_s"], settings["working_directory"]
-        if self.model_args is None:  # as before there were any
-            del settings["model_args"]
+        for name in ("model_args", "hf", "attn_implementation", "lora"):
+            if settings[name] is None:  # as before there were any
+                del settings[name]
+        if self.hf is not None:
+            del settings["model"]  # where the file lies does not matter
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
     def label(self) -> str:
@@ -82,6 +92,10 @@ class ProofRequest:
             )
             if getattr(self, name) != getattr(defaults, name)
         ]
+        if self.lora is not None:
+            parts.append(f"LoRA r {self.lora['r']}")
+        if self.attn_implementation is not None:
+            parts.append(f"attention {self.attn_implementation}")
         reentrant = "reentrant " if self.activation_checkpointing == "reentrant" else ""
         checkpointing = [f"{reentrant}activation checkpointing"] if self.activation_checkpointing else []
         return ", ".join(parts + checkpointing)
@@ -108,6 +122,9 @@ def request_of(config: TrialConfig, time_limit_s: float) -> ProofRequest:
     return ProofRequest(
         model=model_name(config.model),
         model_args=config.model.args,
+        hf=None if config.model.hf is None else hf_config(config.model.hf),
+        attn_implementation=config.model.attn_implementation,
+        lora=None if config.lora is None else config.lora.model_dump(mode="json"),
         working_directory=os.fspath(Path.cwd()) if has_own_code(config) else "",
         amp_mode=config.amp_mode,
         param_dtype=config.param_dtype,

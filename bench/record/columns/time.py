@@ -56,27 +56,6 @@ TIME: tuple[Column, ...] = (
         "torch finds it in its cache.",
     ),
     _time(
-        "compiled_graphs",
-        "graph",
-        "max",
-        "Graphs that torch.compile compiled in the first update; null where nothing is compiled.",
-        "int64",
-    ),
-    _time(
-        "recompiled_graphs",
-        "graph",
-        "max",
-        "Graphs compiled after the first update, for other shapes for instance; null where nothing is compiled.",
-        "int64",
-    ),
-    _time(
-        "recompiled_graphs_timed",
-        "graph",
-        "max",
-        "Those of them compiled in the timed part (flag recompiled); null where nothing is compiled.",
-        "int64",
-    ),
-    _time(
         "update_s_median",
         "second",
         "derived",
