@@ -99,7 +99,7 @@ def check(
     rows: list[dict[str, Any]] = []
     verdicts = []
     on_one_rank: dict[str, list[Line]] = {}
-    launcher = rank_launcher()
+    launcher = rank_launcher(needs_hf=any(request.hf is not None or request.lora is not None for request in requests))
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder, Interrupts() as interrupts:
         launcher.warm_up()  # signals are merely noted: none comes between the start of a server and the note of it
         for request in requests:

@@ -6,6 +6,7 @@ is not known here.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ INSTALL = "pip install 'accumbench[hf]'"
 
 _LONGEST = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 """What configurations call their longest sequence, the usual name first."""
+_BLOCKS, _WIDTHS = ("num_hidden_layers", "n_layer"), ("hidden_size", "n_embd")
 
 
 def hf_config(hf: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -55,11 +57,16 @@ def config_path(hf: str) -> Path:
 
 
 def hf_name(hf: str | Mapping[str, Any]) -> str:
-    """Name the model as rows do: its file, or its type and settings."""
+    """Name the model as rows do: its file, or its type, sizes and six digits that tell settings apart.
+
+    Such as "llama 2 x 64 (1f83d9)": blocks x width, where the settings give them.
+    """
     if isinstance(hf, str):
         return hf
-    rest = {key: value for key, value in hf.items() if key != "model_type"}
-    return f"{hf['model_type']} {json.dumps(rest, sort_keys=True)}" if rest else str(hf["model_type"])
+    blocks, width = (next((hf[name] for name in names if name in hf), None) for names in (_BLOCKS, _WIDTHS))
+    sizes = f" {blocks} x {width}" if blocks is not None and width is not None else ""
+    digits = hashlib.sha256(json.dumps(hf, sort_keys=True).encode()).hexdigest()[:6]
+    return f"{hf['model_type']}{sizes} ({digits})"
 
 
 def hf_kind(hf: str | Mapping[str, Any]) -> str:

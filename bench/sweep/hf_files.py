@@ -19,6 +19,11 @@ def model_faults(spec: SweepSpec) -> list[tuple[Location, str]]:
     return list(dict.fromkeys((place, fault) for place, config in _models(spec) for fault in hf_faults(config)))
 
 
+def needs_hf(spec: SweepSpec) -> bool:
+    """Tell whether a trial of the sweep needs transformers or peft."""
+    return any(config.model.hf is not None or config.lora is not None for _, config in _models(spec))
+
+
 def _models(spec: SweepSpec) -> Iterator[tuple[Location, TrialConfig]]:
     """Yield each model that trials may have, with its place in the file."""
     base = spec.base.model_dump(exclude_unset=True)
