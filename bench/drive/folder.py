@@ -20,6 +20,7 @@ from bench.record.paths import SweepPaths
 from bench.record.variables import decisive_variables
 from bench.sweep.expand import MachineFacts
 from bench.sweep.fields import TrialConfig
+from bench.sweep.hf import config_hash
 from bench.sweep.trial import Sweep
 from bench.units import listed
 from bench.workload.data.corpus import load_corpus
@@ -38,6 +39,7 @@ _LOGS = (".log", ".out", ".err")
 
 def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFacts) -> dict[str, Any]:
     """State the conditions under which every row of a folder must be measured."""
+    configs = list(configs)
     sources = {json.dumps(config.data.model_dump(mode="json"), sort_keys=True): config for config in configs}
     return {
         "kind": "header",
@@ -49,6 +51,9 @@ def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFact
         "device": facts.device,
         "environment": decisive_variables(os.environ, facts.device),
         "corpora": {corpus_name(config.data): load_corpus(config.data).content_hash for config in sources.values()},
+        "models": {
+            config.model.hf: config_hash(config.model.hf) for config in configs if isinstance(config.model.hf, str)
+        },
     }
 
 
@@ -70,7 +75,9 @@ def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path
     differing = {
         key: (old[key], header[key])
         for key in header
-        if key not in ("corpora", "environment", "measure", "schema_version") and key in old and old[key] != header[key]
+        if key not in ("corpora", "models", "environment", "measure", "schema_version")
+        and key in old
+        and old[key] != header[key]
     }
     for name, now in header["measure"].items():
         if old["measure"].get(name, now) != now:
@@ -80,9 +87,11 @@ def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path
         values = (before.get(name, "not set"), header["environment"].get(name, "not set"))
         if values[0] != values[1]:
             differing[f"environment variable {name}"] = values
-    for name, content_hash in header["corpora"].items():
-        if old["corpora"].get(name, content_hash) != content_hash:
-            differing[f"content of {name}"] = (old["corpora"][name], content_hash)
+    for kind in ("corpora", "models"):
+        for name, content_hash in header[kind].items():
+            known = old.get(kind, {}).get(name, content_hash)
+            if known != content_hash:
+                differing[f"content of {name}"] = (known, content_hash)
     if differing:
         listed = "; ".join(f"{key} was {before} and is now {now}" for key, (before, now) in sorted(differing.items()))
         raise BenchError(

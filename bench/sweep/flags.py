@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -15,6 +14,7 @@ from ruamel.yaml.error import YAMLError
 from bench.errors import BenchError
 from bench.sweep.check import check_one_trial
 from bench.sweep.faults import Fault, dotted
+from bench.sweep.hf import is_hf
 from bench.sweep.paths import field_paths, with_settings
 from bench.sweep.settings import FLAG_OF
 from bench.sweep.trial import Sweep
@@ -65,7 +65,7 @@ def own_code_named(config: Mapping[str, Any]) -> dict[str, Any]:
         BenchError: Arguments are no section of keys.
     """
     named = dict(config)
-    if _is_hf(str(named.get("model.preset") or "")):
+    if is_hf(str(named.get("model.preset") or "")):
         named["model.hf"] = named.pop("model.preset")
     for name, factory in OR_FACTORY.items():
         if ":" in str(named.get(name) or ""):
@@ -73,11 +73,6 @@ def own_code_named(config: Mapping[str, Any]) -> dict[str, Any]:
     for name in [name for name in named if name.endswith(".args") and named[name] is not None]:
         named[name] = _arguments(flag_of(name), named[name])
     return named
-
-
-def _is_hf(text: str) -> bool:
-    """Tell whether --model names a Hugging Face configuration: a .json file, or a folder."""
-    return text.endswith(".json") or "/" in text or (bool(text) and Path(text).is_dir())
 
 
 def _arguments(flag: str, text: str) -> dict[str, Any]:

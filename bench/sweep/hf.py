@@ -56,6 +56,20 @@ def config_path(hf: str) -> Path:
     return path / CONFIG_NAME if path.is_dir() else path
 
 
+def config_hash(hf: str) -> str:
+    """Name what a configuration's file says: 12 hexadecimal digits, the same whatever the order of its keys.
+
+    Raises:
+        BenchError: It cannot be read.
+    """
+    return hashlib.sha256(json.dumps(hf_config(hf), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def is_hf(text: str) -> bool:
+    """Tell whether the name of a model is that of a configuration: a .json file, or a folder."""
+    return text.endswith(".json") or "/" in text or (bool(text) and Path(text).is_dir())
+
+
 def hf_name(hf: str | Mapping[str, Any]) -> str:
     """Name the model as rows do: its file, or its type, sizes and six digits that tell settings apart.
 
