@@ -77,10 +77,15 @@ def hf_name(hf: str | Mapping[str, Any]) -> str:
     """
     if isinstance(hf, str):
         return hf
-    blocks, width = (next((hf[name] for name in names if name in hf), None) for names in (_BLOCKS, _WIDTHS))
-    sizes = f" {blocks} x {width}" if blocks is not None and width is not None else ""
+    sizes = " x ".join(map(str, sizes_of(hf)))
     digits = hashlib.sha256(json.dumps(hf, sort_keys=True).encode()).hexdigest()[:6]
-    return f"{hf['model_type']}{sizes} ({digits})"
+    return f"{hf['model_type']}{f' {sizes}' if sizes else ''} ({digits})"
+
+
+def sizes_of(config: Mapping[str, Any]) -> list[int]:
+    """Give blocks and width; nothing where the settings leave one of them to transformers."""
+    found = [next((config[name] for name in names if name in config), None) for names in (_BLOCKS, _WIDTHS)]
+    return [] if None in found else found  # type: ignore[return-value]
 
 
 def hf_kind(hf: str | Mapping[str, Any]) -> str:
