@@ -213,7 +213,7 @@ def _micro_batch_size_axis(asked: Asked) -> Iterator[str]:
             _INDENT,
         )
         yield f"  micro_batch_size: {{max: {min(batch, LARGEST_SEARCHED)}}}"
-        if "preset" not in asked.model.section:
+        if "factory" in asked.model.section:
             return
         yield from _remark(
             "Does computing each block twice, to keep less of it, pay off by a larger micro-batch? Twice the trials:",
