@@ -14,6 +14,7 @@ from bench.check.exchange.lines import TITLES, Line, Verdict, failed, unproven
 from bench.check.exchange.request import ProofRequest
 from bench.check.float32 import ROUNDING, InDouble
 from bench.check.native import NativeStep
+from bench.check.own_batches import prove_own_batches
 from bench.check.precision_line import precision_line
 from bench.check.step import Step, make_step
 from bench.check.subject import Subject, TooLarge, is_random_at_rest, reentrant_hint, subject_of, unequal_layers
@@ -41,13 +42,17 @@ def prove(request: ProofRequest, agreement: Agreement | None = None, validate: V
         NoSuchNameError: There is no such model, or no such step.
     """
     deadline_s = time.monotonic() + request.time_limit_s
+    if request.own is not None:
+        return in_order(prove_own_batches(request, agreement or SingleRankAgreement(), _layers_line))
     try:
         subject = subject_of(request)
         step = None if request.step is None else make_step(load(request.step, "--step"), request.step)
     except TooLarge as reason:
         return unproven(str(reason))
-    except NoSuchNameError:
-        raise
+    except NoSuchNameError as error:
+        if request.user_code is None:  # named on the command line
+            raise
+        return failed(str(error))
     except BenchError as error:
         return failed(str(error))
     if step is not None:

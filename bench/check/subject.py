@@ -153,7 +153,7 @@ def _subject_of_hf(request: ProofRequest) -> Subject:
     except BenchError:  # settings of its own that must go with those that were cut
         small, note = whole, ""
         hollow = build_hf_model(small, *options, "meta", request.attn_implementation)
-    _refuse_too_large(sum(parameter.numel() for parameter in hollow.parameters()), request.model, note)
+    refuse_too_large(sum(parameter.numel() for parameter in hollow.parameters()), request.model, note)
     built = build_hf_model(small, *options, "cpu", request.attn_implementation)
     return Subject(built, int(small["vocab_size"]), note=note)
 
@@ -164,6 +164,7 @@ def make_subject(
     activation_checkpointing: Checkpointing = False,
     param_dtype: str = "fp32",
     args: Mapping[str, Any] | None = None,
+    setting: str = "--model",
 ) -> Subject:
     """Build a preset, or call `package.module:function` with its arguments.
 
@@ -175,59 +176,60 @@ def make_subject(
         TooLarge: Its float64 state does not fit into the free memory.
     """
     if ":" in model:
-        return _subject_of_user(model, seed, args or {})
+        return _subject_of_user(model, seed, args or {}, setting)
     if model not in PRESETS:
         presets = ", ".join(PRESETS)
         raise NoSuchNameError(f"--model = {model} is neither a preset ({presets}) nor package.module:function.")
     shape, note = reduced(PRESETS[model])
     hollow = build_model(shape, seed, activation_checkpointing, param_dtype, device="meta")
-    _refuse_too_large(sum(parameter.numel() for parameter in hollow.parameters()), model, note)
+    refuse_too_large(sum(parameter.numel() for parameter in hollow.parameters()), model, note)
     built = build_model(shape, seed, activation_checkpointing, param_dtype)
     return Subject(built, shape.vocab_size, note=note)
 
 
-def _subject_of_user(reference: str, seed: int, args: Mapping[str, Any]) -> Subject:
-    factory = load_function(reference, "--model")
+def _subject_of_user(reference: str, seed: int, args: Mapping[str, Any], setting: str) -> Subject:
+    factory = load_function(reference, setting)
     seed_everything(seed)
     try:
-        built: Any = call(factory, f"--model = {reference}", (), args)
+        built: Any = call(factory, f"{setting} = {reference}", (), args)
     except BenchError:
         raise
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise BenchError(f"--model = {reference} raised {described(error)}") from error
+        raise BenchError(f"{setting} = {reference} raised {described(error)}") from error
     parts = built if isinstance(built, dict) else {"model": built}
     model, class_weights = parts.get("model"), parts.get("class_weights")
-    require_model(model if isinstance(built, dict) else built, f"--model = {reference}")
+    require_model(model if isinstance(built, dict) else built, f"{setting} = {reference}")
     assert isinstance(model, nn.Module), "it was required"
     if class_weights is not None and not isinstance(class_weights, Tensor):
-        raise BenchError(f"--model = {reference}: class_weights is {type(class_weights).__name__}, not a tensor.")
+        raise BenchError(f"{setting} = {reference}: class_weights is {type(class_weights).__name__}, not a tensor.")
     parameters = [parameter.numel() for parameter in model.parameters()]
-    _refuse_too_large(sum(parameters), reference, "")
-    return Subject(model.cpu(), _classes(model, reference), class_weights)
+    refuse_too_large(sum(parameters), reference, "")
+    return Subject(model.cpu(), _classes(model, f"{setting} = {reference}"), class_weights)
 
 
-def _classes(model: nn.Module, reference: str) -> int:
+def _classes(model: nn.Module, what: str) -> int:
     """Ask the model how many classes it tells apart."""
     inputs = torch.zeros((2, 3), dtype=torch.int64)
     try:
         with torch.no_grad():
             outputs: Any = model(inputs)
     except Exception as error:
-        raise BenchError(
-            f"--model = {reference}: the model fails on int64 inputs of shape (2, 3): {described(error)}"
-        ) from error
+        raise BenchError(f"{what}: the model fails on int64 inputs of shape (2, 3): {described(error)}") from error
     logits = logits_in(outputs)
     if not isinstance(logits, Tensor) or logits.shape[:2] != inputs.shape or logits.dim() != 3:
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(outputs).__name__
-        raise BenchError(
-            f"--model = {reference}: the model returned {shape} for inputs of shape (2, 3), not logits (2, 3, C)."
-        )
+        raise BenchError(f"{what}: the model returned {shape} for inputs of shape (2, 3), not logits (2, 3, C).")
     return int(logits.shape[-1])
 
 
-def _refuse_too_large(parameters: int, name: str, note: str) -> None:
+def refuse_too_large(parameters: int, name: str, note: str) -> None:
+    """Refuse a model whose float64 state does not fit into the free memory.
+
+    Raises:
+        TooLarge: It does not.
+    """
     needed, free = parameters * 8 * _COPIES, psutil.virtual_memory().available
     if needed > _SHARE_OF_MEMORY * free:
         raise TooLarge(

@@ -179,7 +179,11 @@ def _row(request: ProofRequest, verdict: str, line: Line) -> dict[str, Any]:
     """Write one line of a checklist with its configuration, null where there is no figure."""
     from bench.check.exchange.lines import TITLES
 
-    settings = {name: value for name, value in vars(request).items() if name not in ("working_directory", "seed")}
+    settings = {
+        name: value
+        for name, value in vars(request).items()
+        if name not in ("working_directory", "seed", "own", "user_code")
+    }
     figure = line.figure if line.figure is not None and math.isfinite(line.figure) else None
     return {
         **settings,

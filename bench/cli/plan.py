@@ -146,6 +146,8 @@ def _search_in_words(search: Search) -> str:
 
 def _most_token_slots(entry: Trial | Skipped) -> int | None:
     """Count the token slots of a full update [tokens, all ranks]; ragged rows make it fewer."""
+    if entry.config.data.factory is not None:
+        return None  # what a sample feeds its owner knows
     batch = entry.config.global_batch_size
     return None if batch is None else batch * entry.config.seq_len
 

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from bench.drive.schedule import PlannedLaunch
+from bench.report.work_rate import speed_of, unit_words
 from bench.units import format_bytes, format_rate, format_seconds
 
 RESULTS_ALL_THE_SAME = frozenset({"ok", "oom", "oom_host", "interrupted"})
@@ -125,7 +126,7 @@ class SweepProgress:
 def describe_end(row: Mapping[str, Any]) -> str:
     """Say in a few words how a launch ended."""
     if row["outcome"] == "ok":
-        rate = format_rate(row.get("valid_tokens_per_s"), "valid tokens")
+        rate = format_rate(speed_of(row), unit_words([row]))
         return f"ok  {rate}  {format_bytes(row.get('peak_allocated_bytes'))}  in {format_seconds(row['launch_s'])}"
     where = f" in {row['phase']}" if row.get("phase") else ""
     return f"{row['outcome']}{where}: {row.get('reason') or 'no reason known'}"

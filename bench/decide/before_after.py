@@ -22,6 +22,7 @@ from bench.report.machines import differences, machine_differences, why_not_comp
 from bench.report.named_results import FOLDER, SOURCE
 from bench.report.points import extra_axes
 from bench.report.what_changed import Change, changes_between, never_equal
+from bench.report.work_rate import unit_words
 from bench.units import format_rate, listed
 
 
@@ -180,7 +181,7 @@ def _nothing_left(
 
 def _why_no_ratio(names: Sequence[str], one: Configuration, other: Configuration) -> str:
     """Say which side has no speed and why, and what the other has; of both alike, once."""
-    each = [format_rate(side.speed, "valid tokens") if side.speeds else _fault(side) for side in (one, other)]
+    each = [format_rate(side.speed, unit_words([side.row])) if side.speeds else _fault(side) for side in (one, other)]
     if each[0] == each[1]:
         return f"in both: {each[0]}"
     return "; ".join(f"in {name}: {words}" for name, words in zip(names, each, strict=True))

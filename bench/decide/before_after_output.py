@@ -28,6 +28,7 @@ from bench.report.configurations import Configuration
 from bench.report.cut_apart import cut_apart
 from bench.report.table import WIDEST, Format, render_rows, render_text
 from bench.report.text_table import TextColumn, TextTable
+from bench.report.work_rate import short_unit, unit_words
 from bench.sweep.names import clean
 from bench.units import counted, format_rate, format_seconds, listed, short_number, signed
 
@@ -72,12 +73,13 @@ def _table(comparison: BeforeAfter, paths: Sequence[Path]) -> TextTable:
     ones = comparison.candidates
     alone = [(one, before) for one in comparison.only_before] + [(one, after) for one in comparison.only_after]
     none = ("-",) * len(alone)
+    unit = short_unit(one.baseline.row for one in ones)
     names = [*(one.candidate.name for one in ones), *(one.name for one, _ in alone)]
     heads = cut_apart([clean(before), clean(after)], _LONGEST_HEAD)
     columns = (
         TextColumn("micro x accum", tuple(map(clean, names)), is_number=False),
-        TextColumn(f"{heads[0]} tokens/s", (*(short_number(one.baseline.speed) for one in ones), *none), True, keep=8),
-        TextColumn(f"{heads[1]} tokens/s", (*(short_number(one.candidate.speed) for one in ones), *none), True, keep=8),
+        TextColumn(f"{heads[0]} {unit}/s", (*(short_number(one.baseline.speed) for one in ones), *none), True, keep=8),
+        TextColumn(f"{heads[1]} {unit}/s", (*(short_number(one.candidate.speed) for one in ones), *none), True, keep=8),
         TextColumn("verdict", (*(one.verdict.word if one.verdict else "-" for one in ones), *none), is_number=False),
         TextColumn("speed", (*(change_words(one.verdict) for one in ones), *none), is_number=True),
         TextColumn("95 % interval", (*(interval_words(one.verdict) for one in ones), *none), is_number=True, keep=9),
@@ -131,7 +133,9 @@ def _time(text: str | None) -> float | None:
 
 def _alone(one: Configuration, name: str) -> str:
     if one.speeds:
-        return f"only in {name}: {format_rate(one.speed, 'valid tokens')} over {counted(len(one.speeds), 'round')}"
+        return (
+            f"only in {name}: {format_rate(one.speed, unit_words([one.row]))} over {counted(len(one.speeds), 'round')}"
+        )
     return f"only in {name}: {one.fault or one.no_speed}"
 
 
@@ -146,8 +150,8 @@ def _notes(comparison: BeforeAfter, paths: Sequence[Path]) -> Iterator[str]:
     verdicts = [one.verdict for one in ones if one.verdict is not None]
     if verdicts:
         yield (
-            f"speed: valid tokens/s of {after} / {before}, geometric means over rounds; faster or slower: the whole "
-            f"interval is beyond 0.5 %; same: within 1 %"
+            f"speed: {unit_words(one.baseline.row for one in ones)}/s of {after} / {before}, geometric means over "
+            "rounds; faster or slower: the whole interval is beyond 0.5 %; same: within 1 %"
         )
     if any(verdict.interval for verdict in verdicts):
         yield (

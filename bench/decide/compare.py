@@ -16,6 +16,7 @@ from bench.report.emulated import emulation_words
 from bench.report.machines import differences, why_not_comparable
 from bench.report.points import Row
 from bench.report.where import parse_condition
+from bench.report.work_rate import unit_of
 from bench.units import counted, format_bytes, format_seconds, listed
 
 _NOT_COMPARABLE = "throttled_hw"
@@ -104,7 +105,12 @@ def compare(
     unlike = {
         id(other): why_not_comparable(base.row, other.row) + throttled(base, other) for other in others if other.speeds
     }
-    judged = [other for other in others if base.speeds and other.speeds and (force or not unlike[id(other)])]
+    other_unit = {id(other) for other in others if unit_of(other.row) != unit_of(base.row)}  # no speeds to compare
+    judged = [
+        other
+        for other in others
+        if base.speeds and other.speeds and id(other) not in other_unit and (force or not unlike[id(other)])
+    ]
     if not judged and not (unfit_is_answer and (base.is_unfit or all(other.is_unfit for other in others))):
         raise BenchError(_nothing_left(base, others, unlike))
     speeds = judge_speeds(base.speeds, [other.speeds for other in judged]) if judged else []

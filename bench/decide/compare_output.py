@@ -9,9 +9,11 @@ from bench.decide.compare import Compared, Comparison
 from bench.decide.loss_curves import CurveVerdict
 from bench.decide.pair_statistics import HALF_WIDTHS, LEAST_SIGN_FLIP_ROUNDS, PairStatistics
 from bench.decide.verdicts import SpeedVerdict
+from bench.report.configurations import speed_fields
 from bench.report.named_results import FOLDER
 from bench.report.table import WIDEST, Format, render_rows, render_text
 from bench.report.text_table import TextColumn, TextTable
+from bench.report.work_rate import unit_words
 from bench.sweep.names import clean
 from bench.units import between, counted, format_bytes, format_count, format_rate, percent, signed
 
@@ -53,7 +55,7 @@ def _table(comparison: Comparison) -> TextTable:
     rounds = len(base.speeds)
     title = f"baseline: {clean(base.name)}"
     facts = (
-        f"{format_rate(base.speed, 'valid tokens')} over {counted(rounds, 'round')}, "
+        f"{format_rate(base.speed, unit_words([base.row]))} over {counted(rounds, 'round')}, "
         f"peak {_exact_bytes(base.peak_bytes)}"
         if rounds
         else clean(f"does not fit ({base.fault}), so there is no speed to compare with")
@@ -112,7 +114,8 @@ def _notes(comparison: Comparison) -> list[str]:
     ones = comparison.candidates
     if not any(one.verdict for one in ones):
         return []
-    speed = "speed: valid tokens/s against the baseline, paired by round; faster or slower: the whole interval is "
+    unit = unit_words([comparison.baseline.row])
+    speed = f"speed: {unit}/s against the baseline, paired by round; faster or slower: the whole interval is "
     notes = [speed + "beyond 0.5 %; same: within 1 %"]
     single = [one for one in ones if one.verdict and one.verdict.note]
     if single:
@@ -201,8 +204,7 @@ def _base_row(comparison: Comparison) -> dict[str, Any]:
         "trial_id": base.row["trial_id"],
         **{name: base.row.get(name) for name in (*_SETTINGS, FOLDER.name)},
         "rounds": len(base.speeds),
-        "valid_tokens_per_s": base.speed,
-        "valid_tokens_per_s_geometric_mean": base.geometric_speed,
+        **speed_fields(base),
         "peak_allocated_bytes": base.peak_bytes,
         "reason": None if base.speeds else f"does not fit ({base.fault})",
         "notes": list(comparison.warnings),
@@ -217,8 +219,7 @@ def row_of(one: Compared) -> dict[str, Any]:
         "name": one.candidate.name,
         "trial_id": one.candidate.row["trial_id"],
         **{name: one.candidate.row.get(name) for name in (*_SETTINGS, FOLDER.name)},
-        "valid_tokens_per_s": one.candidate.speed,
-        "valid_tokens_per_s_geometric_mean": one.candidate.geometric_speed,
+        **speed_fields(one.candidate),
         "peak_allocated_bytes": one.candidate.peak_bytes,
         "peak_change_bytes": one.peak_change_bytes,
         "reason": one.reason,

@@ -11,13 +11,14 @@ from bench.report.fit import NOT_JUDGED, fit_of, fits_of
 from bench.report.launch_rows import Row, column_of, distinct_of
 from bench.report.machines import WORK, differences, machine_differences, machine_key, machine_keys, thread_differences
 from bench.report.problem import PROBLEM, Problem, problem_columns, problems_of
+from bench.units import listed
 
 _MOST_PROBLEMS = 8
 """Training problems listed."""
 _DISQUALIFYING = {
     "throttled_hw": "the GPU throttled, so the speed does not count",
     "not_compiled": "it ran eager code, so the speed is not that of a compiled model",
-    "no_gradient": "parameters that should be trained received no gradient, see parameters_without_gradient",
+    "no_gradient": "trainable parameters got no gradient, so it does not train what was asked",
 }
 _SAME_DATA = tuple(name for name in WORK if name not in PROBLEM)
 """What must be equal besides the settings: model and data can change under one name."""
@@ -93,8 +94,13 @@ def _why_unfit(one: Configuration, headroom: float) -> str | None:
         return f"does not fit: {fit.words}"
     for flag, why in _DISQUALIFYING.items():
         if any(flag in (launch.get("flags") or []) for launch in one.launches):
-            return f"flagged {flag}: {why}"
+            return f"flagged {flag}: {why}{_named(one, flag)}"
     return None
+
+
+def _named(one: Configuration, flag: str) -> str:
+    names = {name for launch in one.launches for name in launch.get("parameters_without_gradient") or []}
+    return f" ({listed(sorted(names), 3)})" if flag == "no_gradient" and names else ""
 
 
 def refuse_unlike(rows: Sequence[Row], running: Sequence[Configuration]) -> None:

@@ -10,6 +10,7 @@ from bench.decide.law import TwoPointLaw, fit_laws
 from bench.decide.question import Question
 from bench.report.configurations import Configuration
 from bench.report.points import Row, name_with
+from bench.report.work_rate import per_update, unit_words
 from bench.units import format_bytes, format_rate, short_number
 
 _MOST = 3
@@ -42,7 +43,7 @@ def _line(law: TwoPointLaw, extra: Sequence[str], question: Question) -> tuple[b
     """Predict by one law: whether it fails, tokens/s with the sign turned to sort by, and the line; null for none."""
     row, asked = law.row, question.global_batch_size or 0
     sequences = (row.get("micro_batch_size") or 0) * (row.get("world_size") or 0)
-    tokens, batch = row.get("valid_tokens_per_update"), row.get("global_batch_size")
+    tokens, batch = per_update(row), row.get("global_batch_size")
     if not sequences or asked % sequences or not tokens or not batch:
         return None
     predicted = law.predict(asked // sequences)
@@ -64,4 +65,4 @@ def _line(law: TwoPointLaw, extra: Sequence[str], question: Question) -> tuple[b
     if law.failures:
         words += f"; but the law fails here: {'; '.join(law.failures)}"
     name = name_with(row, extra, accumulation_steps=predicted.accumulation_steps)
-    return bool(law.failures), -speed, f"  {name}: {format_rate(speed, 'valid tokens')}{words}"
+    return bool(law.failures), -speed, f"  {name}: {format_rate(speed, unit_words([row]))}{words}"

@@ -9,11 +9,12 @@ from typing import Any
 
 from bench.decide.per_token import Amount, MeanCost, joules_of, mean_cost, seconds_of
 from bench.report.configurations import Configuration
+from bench.report.work_rate import per_update, unit_of
 
 
 @dataclass(frozen=True)
 class Projection:
-    """State what a run of so many valid tokens takes at the measured cost of a token, and how sure that is.
+    """State what a run of so many valid tokens, or units, takes at the measured cost of one, and how sure that is.
 
     Left out: start-up, checkpoints, evaluation, failures and idle GPUs.
     """
@@ -24,6 +25,8 @@ class Projection:
     """Seconds per valid token, all ranks together: mean over rounds."""
     valid_tokens_per_s_geometric_mean: float
     """Geometric mean of the measured rounds' rates, which ratios are made of [tokens/s, all ranks]."""
+    unit: str
+    """What a token stands for here: token, example or weight."""
     hours: Amount
     """Wall time of the updates [hours]."""
     gpu_hours: Amount | None
@@ -62,8 +65,7 @@ class Projection:
 
     def fields(self) -> dict[str, Any]:
         """Give all figures by name, for JSON; an amount has its interval beside it."""
-        told: dict[str, Any] = {
-            "run_tokens": self.run_tokens,
+        of_tokens = {
             "valid_tokens_per_s": self.valid_tokens_per_s,
             "valid_tokens_per_s_low": self.valid_tokens_per_s_low,
             "valid_tokens_per_s_high": self.valid_tokens_per_s_high,
@@ -71,6 +73,14 @@ class Projection:
             "seconds_per_valid_token": self.seconds.mean,
             "seconds_per_valid_token_low": self.seconds.low,
             "seconds_per_valid_token_high": self.seconds.high,
+        }
+        told: dict[str, Any] = {
+            "run_tokens": self.run_tokens,
+            "unit": self.unit,
+            "units_per_s": self.valid_tokens_per_s,
+            "units_per_s_low": self.valid_tokens_per_s_low,
+            "units_per_s_high": self.valid_tokens_per_s_high,
+            **{name: value if self.unit == "token" else None for name, value in of_tokens.items()},
             "rounds": self.rounds,
             "rounds_missing": self.rounds_missing,
             "updates": self.updates,
@@ -102,11 +112,12 @@ def project(
     spent = joules_of(configuration)
     joules = mean_cost(spent, [found for one in beside if (found := joules_of(one))]) if spent else None
     ranks = configuration.row.get("world_size")
-    per_update = _mean(configuration, "valid_tokens_per_update")
+    per_update = _mean(configuration)
     hours = run_tokens / 3600
     price = None if price_per_gpu_hour is None or ranks is None else seconds.of(hours * ranks * price_per_gpu_hour)
     return Projection(
         run_tokens=run_tokens,
+        unit=unit_of(configuration.row),
         seconds=seconds,
         valid_tokens_per_s_geometric_mean=geometric,
         hours=seconds.of(hours),
@@ -121,7 +132,7 @@ def _ceil(value: float) -> int | None:
     return math.ceil(value) if math.isfinite(value) else None
 
 
-def _mean(configuration: Configuration, column: str) -> float | None:
-    values = [launch[column] for launch in configuration.launches if launch.get(column) is not None]
+def _mean(configuration: Configuration) -> float | None:
+    values = [found for launch in configuration.launches if (found := per_update(launch)) is not None]
     values = [value for value in values if math.isfinite(value) and value > 0]
     return sum(values) / len(values) if values else None

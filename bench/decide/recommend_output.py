@@ -12,9 +12,10 @@ from bench.decide.projection import Projection
 from bench.decide.ranking import Other
 from bench.decide.recommend import Recommendation
 from bench.decide.reproduce import is_foreign, measure_of, sweep_file_lines, torchrun_lines
-from bench.report.configurations import Configuration
+from bench.report.configurations import Configuration, speed_fields
 from bench.report.points import Row
 from bench.report.table import json_text
+from bench.report.work_rate import unit_words
 from bench.sweep.names import clean, value_words
 from bench.units import (
     counted,
@@ -64,8 +65,7 @@ def recommendation_json(result: Recommendation, paths: Sequence[Path] = ()) -> s
             "choice": {
                 "name": choice.name,
                 "config": _settings(choice.row),
-                "valid_tokens_per_s": choice.speed,
-                "valid_tokens_per_s_geometric_mean": choice.geometric_speed,
+                **speed_fields(choice),
                 "peak_allocated_bytes": choice.peak_bytes,
                 "rounds": len(choice.speeds),
                 "proof": choice.row.get("proof"),
@@ -101,14 +101,16 @@ def _facts(result: Recommendation) -> Iterator[tuple[str, str]]:
         sure = f"95 % interval {words} over {rounds}"
     if projection.rounds_missing:
         sure += f", estimated for the {projection.rounds_missing} it missed"
-    yield "speed", f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}, all ranks ({sure})"
+    yield "speed", f"{format_rate(projection.valid_tokens_per_s, unit_words([choice.row]))}, all ranks ({sure})"
     room = f"; {result.fit.words}" if result.fit.fits is not None else ""
     together = ""
     if choice.memory_bytes is not None and choice.memory_bytes != choice.peak_bytes:
         together = f", {format_bytes(choice.memory_bytes)} of all ranks, which share this host"
     yield "memory", f"{format_bytes(choice.peak_bytes)} peak allocated, worst rank{together}{room}"
     unit = "GPU-hours" if choice.row.get("device") != "cpu" else "rank-hours"
-    run = [f"{tokens_text(projection.run_tokens)} valid tokens take {_amount(projection.hours, hours_text)}"]
+    run = [
+        f"{tokens_text(projection.run_tokens)} {unit_words([choice.row])} take {_amount(projection.hours, hours_text)}"
+    ]
     run.append(
         f"{unit} unknown" if projection.gpu_hours is None else f"{_amount_of_hours(projection.gpu_hours)} {unit}"
     )
@@ -199,8 +201,7 @@ def _other(other: Other) -> dict[str, Any]:
         "standing": other.standing,
         "why": other.why,
         "config": _settings(other.configuration.row),
-        "valid_tokens_per_s": other.configuration.speed,
-        "valid_tokens_per_s_geometric_mean": other.configuration.geometric_speed,
+        **speed_fields(other.configuration),
         "peak_allocated_bytes": other.configuration.peak_bytes,
         "verdict": None if verdict is None else verdict.word,
         "valid_tokens_per_s_ratio": None if verdict is None else verdict.ratio,

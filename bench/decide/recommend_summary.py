@@ -14,6 +14,7 @@ from bench.report.emulated import emulation_words
 from bench.report.launch_rows import Row
 from bench.report.launches import launches_of
 from bench.report.problem import problem_columns, problems_of
+from bench.report.work_rate import unit_words
 from bench.sweep.names import clean
 from bench.units import counted, format_bytes, format_rate, hours_text, listed, tokens_text
 
@@ -65,8 +66,9 @@ def _no_answer(error: BenchError) -> str:
 def _run_line(result: Recommendation) -> str:
     projection = result.projection
     fastest = "run" if not result.standing("tie") else "run (least memory of the ties)"
-    speed = f"{format_rate(projection.valid_tokens_per_s, 'valid tokens')}{_plus_minus(result)}"
-    hours = f"{hours_text(projection.hours.amount)} per {tokens_text(projection.run_tokens)} valid tokens"
+    speed = f"{format_rate(projection.valid_tokens_per_s, unit_words([result.choice.row]))}{_plus_minus(result)}"
+    unit = unit_words([result.choice.row])
+    hours = f"{hours_text(projection.hours.amount)} per {tokens_text(projection.run_tokens)} {unit}"
     peak = format_bytes(result.choice.peak_bytes)
     doubts = f" ({'; '.join(result.doubts)})" if result.doubts else ""
     return f"{fastest} {clean(result.choice.name + doubts)}: {speed}, {peak} peak, {hours}"

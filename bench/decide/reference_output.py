@@ -9,6 +9,7 @@ from bench.report.configurations import Configuration
 from bench.report.points import Row
 from bench.report.table import WIDEST, Format, render_rows, render_text
 from bench.report.text_table import TextColumn, TextTable
+from bench.report.work_rate import short_unit, unit_words
 from bench.sweep.names import clean
 from bench.units import counted, short_number, signed
 
@@ -70,10 +71,11 @@ def _table(comparison: ReferenceComparison) -> TextTable:
     ones = comparison.shared
     names = [one.here.name for one in ones] + [one.name for one in comparison.lost]
     none = ("-",) * len(comparison.lost)
+    unit = short_unit(one.here.row for one in ones)
     columns = (
         TextColumn("micro x accum", tuple(map(clean, names)), is_number=False),
-        TextColumn("here tokens/s", (*(short_number(one.here.speed) for one in ones), *none), is_number=True),
-        TextColumn("reference tokens/s", (*(short_number(one.there.speed) for one in ones), *none), is_number=True),
+        TextColumn(f"here {unit}/s", (*(short_number(one.here.speed) for one in ones), *none), is_number=True),
+        TextColumn(f"reference {unit}/s", (*(short_number(one.there.speed) for one in ones), *none), is_number=True),
         TextColumn("ratio", (*(f"{one.ratio:.2f}" for one in ones), *none), is_number=True),
         TextColumn("95 % interval", (*(_interval(one.ratio_low, one.ratio_high) for one in ones), *none), True, keep=8),
         TextColumn("rounds", (*(_rounds(one) for one in ones), *none), is_number=True, keep=3),
@@ -133,7 +135,8 @@ def _notes(comparison: ReferenceComparison) -> list[str]:
             f"interval: {here} rounds here against {there} there, each averaged over the shared configurations; not "
             "paired, as they were measured at different times"
         )
-    notes.append("ratio: valid tokens/s here / reference, all ranks; peak B: peak allocated bytes here - reference")
+    unit = unit_words(one.here.row for one in comparison.shared)
+    notes.append(f"ratio: {unit}/s here / reference, all ranks; peak B: peak allocated bytes here - reference")
     return [clean(note) for note in (*notes, *comparison.notes)]
 
 

@@ -21,9 +21,11 @@ from bench.record.variables import decisive_variables
 from bench.sweep.expand import MachineFacts
 from bench.sweep.fields import TrialConfig
 from bench.sweep.hf import config_hash
+from bench.sweep.models import own_functions
 from bench.sweep.trial import Sweep
 from bench.units import listed
 from bench.workload.data.corpus import load_corpus
+from bench.workload.own_files import own_code_hash
 
 MEASUREMENT_VERSION = 3
 """Version of how numbers are made; raised whenever a change moves them. History in CHANGELOG.md, under Measurements."""
@@ -32,6 +34,7 @@ _LIMITS = {"rounds", "timeout_s", "start_timeout_s", "stall_timeout_s"}
 """Fields of measure that change which launches there are, or how long they may take, but no number."""
 
 
+_COMPARED_BY_ENTRY = ("corpora", "environment", "measure", "schema_version", "user_code")
 _SIGNS = ("journal.jsonl", "parts", "results.parquet")
 """Any of these makes a folder one of results, damaged or not."""
 _LOGS = (".log", ".out", ".err")
@@ -40,7 +43,12 @@ _LOGS = (".log", ".out", ".err")
 def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFacts) -> dict[str, Any]:
     """State the conditions under which every row of a folder must be measured."""
     configs = list(configs)
-    sources = {json.dumps(config.data.model_dump(mode="json"), sort_keys=True): config for config in configs}
+    read = [config for config in configs if config.data.factory is None]  # the user's own data are made in ranks alone
+    sources = {json.dumps(config.data.model_dump(mode="json"), sort_keys=True): config for config in read}
+    modules = {
+        reference.partition(":")[0] for config in configs for reference in own_functions(config).values() if reference
+    }
+    own = {"user_code": {module: own_code_hash([module]) for module in sorted(modules)}} if modules else {}
     return {
         "kind": "header",
         "sweep": sweep.name,
@@ -54,13 +62,15 @@ def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFact
         "models": {
             config.model.hf: config_hash(config.model.hf) for config in configs if isinstance(config.model.hf, str)
         },
+        **own,
     }
 
 
 def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path) -> None:
     """Refuse to mix rows measured under other conditions.
 
-    New axis values extend a sweep, and so may new corpora; known ones must not have changed. Conditions
+    New axis values extend a sweep, and so may new corpora and functions of the user's own; known ones must not have
+    changed. Conditions
     that an older version did not write count as equal.
 
     Raises:
@@ -75,7 +85,7 @@ def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path
     differing = {
         key: (old[key], header[key])
         for key in header
-        if key not in ("corpora", "models", "environment", "measure", "schema_version")
+        if key not in ("corpora", "models", "environment", "measure", "schema_version", "user_code")
         and key in old
         and old[key] != header[key]
     }
@@ -92,6 +102,10 @@ def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path
             known = old.get(kind, {}).get(name, content_hash)
             if known != content_hash:
                 differing[f"content of {name}"] = (known, content_hash)
+    for name, now in header.get("user_code", {}).items():
+        before = old.get("user_code", {}).get(name, now)
+        if before != now:
+            differing[f"code of {name}"] = (before, now)
     if differing:
         listed = "; ".join(f"{key} was {before} and is now {now}" for key, (before, now) in sorted(differing.items()))
         raise BenchError(

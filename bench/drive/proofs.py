@@ -138,7 +138,7 @@ def _lines_of(end: LaunchEnd, request: ProofRequest) -> list[Line]:
     outcome = decide(end.ranks, end.stopped)
     if outcome.outcome in ("timeout", "hang"):
         return unproven(f"it did not end within {request.time_limit_s:g} s")
-    if request.step is None and ":" not in request.model:
+    if request.step is None and ":" not in request.model and request.own is None:
         return unproven(f"{outcome.outcome}: {outcome.reason}")
     return failed(f"{outcome.outcome}: {outcome.reason}")
 

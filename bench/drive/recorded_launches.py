@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from bench.record.atomic import words_of
 from bench.record.paths import SweepPaths
 from bench.record.store import part_name
 from bench.sweep.fields import MeasureSpec, TrialConfig
+from bench.sweep.models import has_own_code
 from bench.sweep.trial import Sweep
 
 COMPILE_S = 900.0
@@ -86,6 +88,7 @@ class RecordedLaunches:
                 measure=measure,
                 world_size=config.world_size,
                 gpus=tuple(ranks) if config.device == "cuda" else (),
+                working_directory=os.fspath(Path.cwd()) if has_own_code(config) else "",
             ).write(files.trial_file)
         self.record.begin(launch, self.launcher.token)
         self.progress.launch_begin(launch)

@@ -26,6 +26,8 @@ class TrialFile:
     world_size: int
     gpus: tuple[int, ...]
     """Device index of each local rank, among the visible ones; empty on the CPU."""
+    working_directory: str = ""
+    """Folder that the user's own modules are found from; empty where there are none."""
 
     def write(self, path: Path) -> None:
         """Write the file; nobody reads it before the launch starts."""

@@ -9,6 +9,7 @@ from bench.decide.recommend_output import amount_interval_words, speed_interval_
 from bench.page.document import safe
 from bench.report.points import Row, facts_of
 from bench.report.text_table import distinct
+from bench.report.work_rate import unit_words
 from bench.sweep.names import clean, value_words
 from bench.units import counted, format_bytes, format_rate, hours_text, listed, tokens_text
 
@@ -49,10 +50,12 @@ def answer(result: Recommendation | None, no_answer: str, by_problem: Sequence[s
         f"{counted(row.get('accumulation_steps'), 'accumulation step')} on {counted(row.get('world_size'), 'rank')}"
     )
     name = ", ".join([name, *value_words(row, [axis for axis in choice.extra_axes if axis != "world_size"])])
+    unit = unit_words([row])
+    run = f"{tokens_text(projection.run_tokens)} {unit}"
     boxes = [
-        (format_rate(projection.valid_tokens_per_s, "valid tokens"), f"all ranks; {sure}"),
+        (format_rate(projection.valid_tokens_per_s, unit), f"all ranks; {sure}"),
         (format_bytes(choice.peak_bytes), "peak allocated in tensors, worst rank"),
-        (hours_text(projection.hours.amount), f"per {tokens_text(projection.run_tokens)} valid tokens; {hours_sure}"),
+        (hours_text(projection.hours.amount), f"per {run}; {hours_sure}"),
         (str(row.get("proof") or "not run"), "accumulation proof: the update is the global batch's"),
     ]
     cells = "".join(f"<div class=fact><b>{safe(big)}</b><span>{safe(small)}</span></div>" for big, small in boxes)

@@ -29,7 +29,9 @@ class ChartPoint:
     memory_bytes: float
     """Peak allocated bytes, worst rank."""
     speed: float
-    """valid_tokens_per_s, all ranks."""
+    """valid_tokens_per_s, units_per_s where the unit is no token, all ranks."""
+    unit: str = "valid tokens"
+    """What the speed counts, in words."""
     problem: int = 0
     """Number of its training problem: each has a frontier of its own."""
     folder: str = ""
@@ -90,7 +92,9 @@ def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
     )
     up = alt.Y(
         "speed:Q",
-        title="valid tokens, all ranks [tokens/s]",
+        title=f"{points[0].unit}, all ranks [1/s]"
+        if points[0].unit != "valid tokens"
+        else "valid tokens, all ranks [tokens/s]",
         axis=alt.Axis(format="~s", tickCount=6),
         scale=_scale(alt, [point.speed for point in points]),
     )
@@ -132,7 +136,7 @@ def chart_spec(points: Sequence[ChartPoint]) -> dict[str, Any]:
             opacity=alt.condition(by_mode, alt.value(1.0), alt.value(0.12)),
             tooltip=[
                 alt.Tooltip("name:N", title="configuration"),
-                alt.Tooltip("speed:Q", title="valid tokens/s", format=",.4~g"),
+                alt.Tooltip("speed:Q", title=f"{points[0].unit}/s", format=",.4~g"),
                 alt.Tooltip("memory:Q", title=f"peak memory [{unit}]", format=",.4~g"),
                 alt.Tooltip("frontier:N", title="status"),
             ],

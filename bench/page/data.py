@@ -13,6 +13,7 @@ from bench.record.columns import COLUMNS
 from bench.report.configurations import Configuration
 from bench.report.points import Row
 from bench.report.problem import numbers_of
+from bench.report.work_rate import unit_words
 from bench.sweep.names import clean
 from bench.units import cut_text, format_bytes, format_seconds, listed, short_number
 
@@ -57,6 +58,7 @@ def chart_points(rows: Sequence[PageRow]) -> list[ChartPoint]:
             mode=clean(str(one.row.get("amp_mode"))),
             memory_bytes=float(one.peak_bytes),
             speed=one.speed,
+            unit=unit_words([one.row]),
             problem=problem,
             folder=clean(str(one.row.get("folder") or "")),
         )

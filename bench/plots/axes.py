@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from bench.report.points import Point, Row
+from bench.report.work_rate import short_unit, unit_words
 from bench.units import byte_unit
 
 _LOG_FROM = 20.0
@@ -24,10 +25,11 @@ def set_axes(axes: Axes, points: Sequence[Point], rows: Sequence[Row]) -> int:
     unit, size = byte_unit(memory[len(memory) // 2] if is_log else memory[-1])
     _scale(axes, "x", [value / size for value in memory])
     _scale(axes, "y", [value for point in points for value in (point.slowest, point.fastest)])
+    ok = [row for row in rows if row["outcome"] == "ok"]
     methods = sorted({str(row["memory_method"]) for row in rows if row.get("memory_method")})
     how = f" ({', '.join(methods).replace('_', ' ')})" if methods else ""
     axes.set_xlabel(f"peak memory allocated in tensors, worst rank{how} [{unit}]", labelpad=6)
-    axes.set_ylabel("valid tokens, all ranks [tokens/s]", labelpad=6)
+    axes.set_ylabel(f"{unit_words(ok)}, all ranks [{short_unit(ok)}/s]", labelpad=6)
     return size
 
 

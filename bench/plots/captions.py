@@ -37,7 +37,7 @@ def second_finding(frontier: Sequence[Point]) -> str:
 
 
 def _speed(point: Point) -> str:
-    return format_rate(point.speed, "valid tokens").replace(" ", "\u00a0")
+    return format_rate(point.speed, point.unit).replace(" ", "\u00a0")
 
 
 def _memory(point: Point) -> str:
@@ -56,7 +56,7 @@ def footnotes(rows: Sequence[Row], points: Sequence[Point]) -> list[str]:
     of_it = " of its training problem" if len({point.problem for point in points}) > 1 else ""
     notes = [f"{what} Ringed: on the Pareto frontier{of_it} (nothing is faster in as little memory)."]
     if any(point.fastest > point.slowest for point in points):
-        notes[0] += " Points: tokens / seconds over all rounds; bars: slowest to fastest."
+        notes[0] += " Points: work / seconds over all rounds; bars: slowest to fastest."
     for outcome, names in absent_of(rows).items():
         whole = [name.replace(" ", "\u00a0") for name in names]
         notes.append(f"Not drawn, {outcome} ({len(names)}): {listed(whole, _MOST_ABSENT, '; ')}.")

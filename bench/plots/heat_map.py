@@ -16,6 +16,7 @@ from bench.plots.style import FAINT, INK, QUIET
 from bench.report.configurations import Configuration, configurations_of
 from bench.report.points import Row
 from bench.report.problem import problems_of
+from bench.report.work_rate import unit_words
 from bench.sweep.names import value_words
 from bench.units import counted, format_bytes, format_rate, short_number
 
@@ -103,17 +104,19 @@ def draw(rows: Sequence[Row], _updates: Sequence[Row] = ()) -> Figure:
     data = heat_map(rows)
     ok = [cell for cell in data.cells if cell.speed is not None and cell.panel in data.panels]
     best, worst = max(ok, key=lambda cell: cell.speed or 0.0), min(ok, key=lambda cell: cell.speed or 0.0)
-    title = f"Fastest: {_words(best, data)} at {format_rate(best.speed, 'valid tokens')}"
+    unit = unit_words(row for row in rows if row["outcome"] == "ok")
+    title = f"Fastest: {_words(best, data)} at {format_rate(best.speed, unit)}"
     second = ""
     problems = len(problems_of([row for row in rows if row["outcome"] == "ok"]))
     if problems > 1:
         title = f"{problems} training problems: compare within each only"
     elif len(ok) > 1 and best.speed and worst.speed:
         times = f"{best.speed / worst.speed:.2g}"
-        second = f"The slowest, {_words(worst, data)}, takes {times} times as long for the same tokens"
+        work = unit.removeprefix("valid ")
+        second = f"The slowest, {_words(worst, data)}, takes {times} times as long for the same {work}"
     memory = "" if data.is_by_cut and len(data.rows) > 6 else ", peak allocated memory of the worst rank"
     steps = ", A = accumulation steps" if data.is_by_cut else ""
-    notes = [f"In each cell: valid tokens/s of all ranks (the colour){memory}{steps}. Empty: not measured."]
+    notes = [f"In each cell: {unit}/s of all ranks (the colour){memory}{steps}. Empty: not measured."]
     if data.panels_left_out:
         notes.append(f"No room for the panels of {'; '.join(data.panels_left_out)}: choose with --where.")
     if data.left_out:

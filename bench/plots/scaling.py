@@ -13,6 +13,7 @@ from bench.plots.axes import rate_tick
 from bench.plots.figure import NothingToDraw, framed
 from bench.plots.style import COLORS, INK, MODE_COLORS, MODE_MARKERS, OTHER_COLOR, OTHER_MARKER, QUIET
 from bench.report.points import Row, extra_axes, name_of
+from bench.report.work_rate import short_unit, unit_words
 from bench.units import format_rate, format_seconds
 
 _MOST_CURVES, _MOST_BARS = 6, 12
@@ -90,9 +91,10 @@ def _title(curves: Sequence[ScalingCurve], exposed: Sequence[Exposed]) -> str:
     gain = last.efficiency * last.world_size / first.world_size
     sizes = {curve.points[0].configuration.row.get("global_batch_size") for curve in curves}
     where = f" at global batch {first.configuration.row.get('global_batch_size')}" if len(sizes) > 1 else ""
+    speed = format_rate(last.valid_tokens_per_s, unit_words([last.configuration.row]))
     return (
         f"{last.world_size} ranks give {gain:.2f} times the speed of {first.world_size}{where}: "
-        f"{100 * last.efficiency:.0f}\u00a0% efficiency, {format_rate(last.valid_tokens_per_s, 'valid tokens')}"
+        f"{100 * last.efficiency:.0f}\u00a0% efficiency, {speed}"
     )
 
 
@@ -136,7 +138,8 @@ def _draw_curves(axes: Axes, curves: Sequence[ScalingCurve]) -> None:
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: rate_tick(value)))
     axes.set_xlabel("ranks", labelpad=6)
-    axes.set_ylabel("valid tokens, all ranks [tokens/s]", labelpad=6)
+    drawn = [point.configuration.row for curve in curves for point in curve.points]
+    axes.set_ylabel(f"{unit_words(drawn)}, all ranks [{short_unit(drawn)}/s]", labelpad=6)
     axes.legend(loc="best")
 
 

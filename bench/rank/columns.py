@@ -23,12 +23,15 @@ from bench.measure.profiler import Part, PartName, UpdateSample
 from bench.measure.versions import cudnn_version, nccl_version
 from bench.rank.efficiency_columns import efficiency_facts, flops_columns
 from bench.rank.memory_columns import memory_columns, memory_facts
+from bench.rank.own_loss import why_loss_is_wrong
 from bench.rank.protocol import MEMORY_UPDATES, UNSHORTENED, Observations
 from bench.rank.timed_columns import timed_columns
 from bench.rank.workbench import Workbench
 from bench.record.variables import recorded_variables
 from bench.sweep.models import shape_of
+from bench.workload.build import PARAM_DTYPES
 from bench.workload.facts import gradient_dtype, hf_vocabulary, parameter_counts
+from bench.workload.samples import SampleSource
 
 
 def facts_before(bench: Workbench) -> dict[str, Any]:
@@ -41,10 +44,11 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         "parameters_trainable": parameters.trainable,
         "parameters_unique": parameters.unique,
         "gradient_dtype": gradient_dtype(bench.model),
-        "corpus_hash": bench.corpus.content_hash,
+        "corpus_hash": bench.data.content_hash,
         "corpus_sequences": bench.source.num_sequences,
         **bench.source.length_percentiles(),
-        "flags": doubts(bench.model),
+        "unit": bench.data.unit,
+        "flags": doubts(bench),
         "vocab_size": _vocab_size(bench),
         **bench.switches,
         "autocast_dtype": _dtype_name(autocast_dtype_in_force(bench.loop.precision)),
@@ -78,12 +82,24 @@ def _vocab_size(bench: Workbench) -> int | None:
     return None if shape is None else shape.vocab_size
 
 
-def doubts(model: nn.Module) -> list[str]:
-    """Flag a model for which accumulation is not a larger batch; the log names the layers [one rank]."""
-    found = _doubtful_layers(model)
-    for sentence in [sentence for sentences in found.values() for sentence in sentences]:
+def doubts(bench: Workbench) -> list[str]:
+    """Flag what is doubtful before the first update; the log says it in sentences [one rank]."""
+    for sentence in [sentence for sentences in _doubtful_layers(bench.model).values() for sentence in sentences]:
         sys.stderr.write(f"not equal to a larger batch: {sentence}\n")
-    return list(found)
+    return facts_flags(bench)
+
+
+def facts_flags(bench: Workbench) -> list[str]:
+    """Name the flags that model and data raise: accumulation is no larger batch, or something is not as it is said."""
+    source, wanted = bench.source, PARAM_DTYPES[bench.trial.config.param_dtype]
+    is_guessed = isinstance(source, SampleSource) and not (source.is_all_looked_at or source.is_one_size)
+    stored = {parameter.dtype for parameter in bench.model.parameters() if parameter.requires_grad}
+    return [
+        *_doubtful_layers(bench.model),
+        *(["largest_window_unknown"] if is_guessed else []),
+        # Adapters beside 16-bit weights are float32, as peft makes them.
+        *(["weights_not_param_dtype"] if stored != {wanted} and bench.trial.config.lora is None else []),
+    ]
 
 
 def _doubtful_layers(model: nn.Module) -> dict[str, list[str]]:
@@ -108,7 +124,7 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         **timed,
         "flags": sorted(
             {
-                *_doubtful_layers(bench.model),
+                *facts_flags(bench),
                 *timed["flags"],
                 *no_gradient(observed.without_gradient),
                 *_compile_flags(bench, observed),
@@ -118,9 +134,12 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "parameters_without_gradient": list(observed.without_gradient),
         "micro_batches": sum(sample.micro_steps_run for sample in samples),
         "sequences": sum(count.sequences for count in counts),
-        "valid_tokens": sum(count.valid_tokens for count in counts),
-        "token_slots": sum(count.token_slots for count in counts),
-        "padding_slots": sum(bench.feed.padding_slots[sample.update] for sample in samples),
+        "units": math.fsum(count.units for count in counts),
+        "valid_tokens": sum(count.valid_tokens for count in counts) if bench.data.unit == "token" else None,
+        "token_slots": sum(count.token_slots for count in counts) or None,
+        "padding_slots": None
+        if bench.has_own_samples
+        else sum(bench.feed.padding_slots[sample.update] for sample in samples),
         **flops_columns(bench, observed),
         "updates_attempted": len(samples),
         "updates_applied": sum(sample.result == "applied" for sample in samples),
@@ -167,14 +186,22 @@ _TIMED: tuple[PartName, ...] = ("timed", "confirm", "whole")
 """Parts whose durations are reported."""
 
 
-def update_rows(observed: Observations, train_losses: dict[int, float | None]) -> list[dict[str, Any]]:
+def update_rows(
+    observed: Observations, train_losses: dict[int, float | None], unit: str = "token"
+) -> list[dict[str, Any]]:
     """State every update of the launch but the witnessed ones, one row each [one rank].
 
     Losses of shortened windows are of fewer sequences than the update's own, and are null.
     """
     losses = _of_full_windows(observed, train_losses)
     return [
-        update_row(part, sample, losses[sample.update], part.peaks.allocated_bytes if len(part.samples) == 1 else None)
+        update_row(
+            part,
+            sample,
+            losses[sample.update],
+            part.peaks.allocated_bytes if len(part.samples) == 1 else None,
+            unit,
+        )
         for part in observed.parts
         for sample in part.samples
     ]
@@ -188,14 +215,17 @@ def _of_full_windows(observed: Observations, train_losses: dict[int, float | Non
     return {update: loss if update in full else None for update, loss in train_losses.items()}
 
 
-def update_row(part: Part, sample: UpdateSample, train_loss: float | None, peak_bytes: int | None) -> dict[str, Any]:
+def update_row(
+    part: Part, sample: UpdateSample, train_loss: float | None, peak_bytes: int | None, unit: str = "token"
+) -> dict[str, Any]:
     """State one update [one rank].
 
     Args:
         part: That it was in.
         sample: What it did.
-        train_loss: Of its window over all ranks [nats/token].
+        train_loss: Of its window over all ranks [nats per unit].
         peak_bytes: Most bytes in live tensors during it; None where that is known of several updates together.
+        unit: What the loss is a mean over.
     """
     return {
         "update": sample.update,
@@ -203,8 +233,9 @@ def update_row(part: Part, sample: UpdateSample, train_loss: float | None, peak_
         "seconds": sample.seconds,
         "micro_batches": sample.micro_steps_run,
         "sequences": sample.counts.sequences,
-        "valid_tokens": sample.counts.valid_tokens,
-        "token_slots": sample.counts.token_slots,
+        "units": sample.counts.units,
+        "valid_tokens": sample.counts.valid_tokens if unit == "token" else None,
+        "token_slots": sample.counts.token_slots or (0 if unit == "token" else None),
         "train_loss": train_loss,
         "grad_norm": sample.grad_norm,
         "lr": sample.lr,
@@ -232,6 +263,8 @@ def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, floa
     """
     config = bench.trial.config
     diverged = bench.ranks.diverged_parameters(bench.model)  # first, since every rank must come here
+    if mean := why_loss_is_wrong(bench):
+        return mean
     for part in observed.parts:
         for sample in part.samples:
             loss = losses[sample.update]
@@ -248,7 +281,7 @@ def why_invalid(bench: Workbench, observed: Observations, losses: dict[int, floa
     each = observed.pace.micro_steps * config.micro_batch_size * config.world_size
     if config.data.sequences_per_epoch is None and sequences != len(samples) * each:
         return f"{len(samples)} updates took {sequences} sequences, not {each} each"
-    fixed_width = config.data.rows != "ragged"
+    fixed_width = config.data.rows != "ragged" and config.data.factory is None
     slots = sum(counts.token_slots for counts in total)
     if fixed_width and slots != sequences * config.seq_len:
         return f"{sequences} sequences took {slots} token slots, not {config.seq_len} each"

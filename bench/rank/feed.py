@@ -4,22 +4,66 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
+from typing import Any, Protocol
 
 from bench.loop import Agreement, BufferedWindow, ReadAhead, StreamedWindow, Window, WindowCounts, WindowPlan
+from bench.rank.counted_flops import Shapes, shapes_of
 from bench.sweep.fields import TrialConfig
-from bench.workload.data.sequences import Sequence1D, SequenceSource
-from bench.workload.micro_batches import MicroBatch, lay_out, own_chunks
+from bench.workload.batches import LaidOut, LayOut, token_rows
+from bench.workload.micro_batches import own_chunks
+
+
+class Source(Protocol):
+    """Deal what is trained on to updates: sequences of tokens, or the samples of the user's own data set."""
+
+    @property
+    def has_prompts(self) -> bool:
+        """Tell whether sequences hold tokens that are no targets."""
+
+    def window(self, update: int, global_batch_size: int, positions: Sequence[int] | None = None) -> list[Any]:
+        """Give what an update takes at these places of its window over all ranks."""
+
+    def window_size(self, update: int, global_batch_size: int) -> int:
+        """Count what an update takes over all ranks."""
+
+    def full_rows(self, positions: Sequence[int]) -> list[Any]:
+        """Give as many for the largest window there can be."""
+
+    def held_out(self) -> list[Any]:
+        """Give what no update takes."""
 
 
 class Feed:
-    """Give one window after another; update u always gets the same sequences, whatever the cut or mode [one rank]."""
+    """Give one window after another; update u always gets the same sequences, whatever the cut or mode [one rank].
 
-    def __init__(self, source: SequenceSource, config: TrialConfig, agreement: Agreement) -> None:
+    Args:
+        source: Deals sequences to updates.
+        config: The trial, resolved.
+        agreement: How ranks agree on a window.
+        make: Makes micro-batches of sequences; None for rows of tokens.
+        counts_shapes: Whether `shapes` are noted.
+        units_per_sequence: About how many units a sequence has, for streamed windows; None for seq_len. The same on
+            all ranks.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        config: TrialConfig,
+        agreement: Agreement,
+        make: LayOut | None = None,
+        units_per_sequence: float | None = None,
+        counts_shapes: bool = False,
+    ) -> None:
         assert config.global_batch_size is not None, "the trial is resolved"
         self._source = source
+        self.make: LayOut = token_rows(config, source.has_prompts) if make is None else make
+        """Makes micro-batches of sequences."""
+        self._units_per_sequence = config.seq_len if units_per_sequence is None else units_per_sequence
         self._config = config
         self._global_batch_size = config.global_batch_size
         self._agreement = agreement
@@ -32,9 +76,11 @@ class Feed:
         """Update -> sum over this rank's token slots of the width of their row: what attention costs."""
         self.padding_slots: dict[int, int] = {}
         """Update -> this rank's token slots that only fill up rows."""
+        self.shapes: dict[int, Counter[Shapes]] | None = {} if counts_shapes else None
+        """Update -> how often this rank's micro-batches had each shape; null where nobody asks."""
         self._full_rows_from: int | None = None
         self._sequences_at_most = config.global_batch_size
-        self._waiting: list[MicroBatch] = []
+        self._waiting: Sequence[LaidOut] = []
         if not self._is_streamed:
             self._buffer(0)
 
@@ -78,15 +124,17 @@ class Feed:
     def _buffer(self, update: int) -> None:
         self._waiting = self._lay_out(update, self._own_chunks(update))
         self.token_pairs[update] = self.padding_slots[update] = 0
+        if self.shapes is not None:
+            self.shapes.pop(update, None)
         self._note(update, self._waiting)
         self._agreement.begin(count_micro_batches(self._waiting))
 
     def _stream(self, update: int) -> Window:
-        nominal_units = float(self._sequences_at_most * self._config.seq_len)
+        nominal_units = float(self._sequences_at_most * self._units_per_sequence)
         plan = replace(self._plan(update, self._config.world_size), nominal_units=nominal_units)
         return StreamedWindow(plan, ReadAhead(self._read(update)), count_micro_batch, self._agreement)
 
-    def _read(self, update: int) -> Iterator[MicroBatch]:
+    def _read(self, update: int) -> Iterator[LaidOut]:
         """Cut this rank's micro-batches of a window one by one, so that only one exists at a time."""
         self.token_pairs[update] = self.padding_slots[update] = 0
         for chunk in self._own_chunks(update):
@@ -96,10 +144,12 @@ class Feed:
             self._note(update, laid_out)
             yield from laid_out
 
-    def _note(self, update: int, micro_batches: Sequence[MicroBatch]) -> None:
+    def _note(self, update: int, micro_batches: Sequence[LaidOut]) -> None:
         for micro_batch in micro_batches:
-            self.token_pairs[update] += micro_batch.token_slots * micro_batch.inputs.shape[1]
+            self.token_pairs[update] += micro_batch.token_pairs
             self.padding_slots[update] += micro_batch.padding_slots
+            if self.shapes is not None:
+                self.shapes.setdefault(update, Counter())[shapes_of(micro_batch.tensors)] += 1
 
     def _plan(self, update: int, world_size: int) -> WindowPlan:
         size = self._size(update)
@@ -111,7 +161,7 @@ class Feed:
             return self._sequences_at_most
         return min(self._source.window_size(update, self._global_batch_size), self._sequences_at_most)
 
-    def _sequences(self, update: int, positions: Sequence[int]) -> list[Sequence1D]:
+    def _sequences(self, update: int, positions: Sequence[int]) -> list[Any]:
         """Give the sequences at these places of an update's window over all ranks."""
         if update == self._full_rows_from:
             return self._source.full_rows(positions)
@@ -122,17 +172,15 @@ class Feed:
         config = self._config
         return own_chunks(self._size(update), config.micro_batch_size, config.world_size, self._agreement.rank)
 
-    def _lay_out(self, update: int, chunks: list[range]) -> list[MicroBatch]:
+    def _lay_out(self, update: int, chunks: list[range]) -> Sequence[LaidOut]:
         """Lay some of this rank's sequences of an update into micro-batches."""
-        config = self._config
         in_order = iter(self._sequences(update, list(chain.from_iterable(chunks))))
         sequences = [list(islice(in_order, len(chunk))) for chunk in chunks]
-        is_pinned = config.device == "cuda"
-        return lay_out(sequences, config.data.rows, config.seq_len, self._source.has_prompts, is_pinned)
+        return self.make(sequences, self._config.device == "cuda")
 
 
-def count_micro_batches(micro_batches: Sequence[MicroBatch]) -> WindowCounts:
-    """Count micro-batches together; the unit of a language model is the valid target."""
+def count_micro_batches(micro_batches: Sequence[LaidOut]) -> WindowCounts:
+    """Count micro-batches together."""
     return WindowCounts(
         len(micro_batches),
         sum([micro_batch.sequences for micro_batch in micro_batches]),
@@ -142,6 +190,6 @@ def count_micro_batches(micro_batches: Sequence[MicroBatch]) -> WindowCounts:
     )
 
 
-def count_micro_batch(micro_batch: MicroBatch) -> WindowCounts:
+def count_micro_batch(micro_batch: LaidOut) -> WindowCounts:
     """Count one micro-batch."""
     return count_micro_batches([micro_batch])

@@ -35,6 +35,7 @@ def prove_rank(paths: LaunchPaths, rank: int) -> str:
 
     What was asked for and does not exist is written under `no_such_name`, beside no line.
     """
+    paths = LaunchPaths(paths.folder.absolute())  # the user's modules may be found from another folder
     try:
         lines = _prove(ProofRequest.read(paths.proof_file), paths, rank)
     except NoSuchNameError as error:

@@ -11,7 +11,7 @@ from torch import nn
 from bench.loop import Precision
 from bench.loop.window import LossSum, to_device
 from bench.rank.workbench import Workbench
-from bench.workload.micro_batches import lay_out, own_chunks
+from bench.workload.micro_batches import own_chunks
 
 
 def validation_loss(bench: Workbench) -> float | None:
@@ -26,12 +26,7 @@ def validation_loss(bench: Workbench) -> float | None:
         return None
     config, loop = bench.trial.config, bench.loop
     chunks = own_chunks(len(sequences), config.micro_batch_size, config.world_size, bench.ranks.rank)
-    micro_batches = lay_out(
-        [sequences[chunk.start : chunk.stop] for chunk in chunks],
-        config.data.rows,
-        config.seq_len,
-        bench.source.has_prompts,
-    )
+    micro_batches = bench.feed.make([sequences[chunk.start : chunk.stop] for chunk in chunks], False)
     total = summed_loss(
         bench.model,
         loop.loss_sum,

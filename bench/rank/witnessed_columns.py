@@ -36,14 +36,14 @@ def witnessed_columns(bench: Workbench, witnessed: WitnessedUpdates, columns: Ma
     }
 
 
-def witnessed_rows(witnessed: WitnessedUpdates) -> list[dict[str, Any]]:
+def witnessed_rows(witnessed: WitnessedUpdates, unit: str = "token") -> list[dict[str, Any]]:
     """State the witnessed updates, one row each [one rank].
 
     Their losses are null: their numbers depend on the length of the launch, and one has rows of its own.
     """
     told = [update.live_peak_bytes for update in witnessed.updates] or [None] * len(witnessed.parts)
     return [
-        update_row(part, sample, None, _peak(part.peaks.allocated_bytes, seen))
+        update_row(part, sample, None, _peak(part.peaks.allocated_bytes, seen), unit)
         for part, seen in zip(witnessed.parts, told, strict=True)
         for sample in part.samples
     ]

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
+from bench.errors import BenchError
 from bench.launch.trial_file import TrialFile
 from bench.loop import (
     AccumulationLoop,
@@ -17,7 +18,6 @@ from bench.loop import (
     Observer,
     Observers,
     Precision,
-    SummedCrossEntropy,
     make_schedule,
 )
 from bench.loop.switches import read_switches, set_switches
@@ -31,12 +31,13 @@ from bench.rank.feed import Feed
 from bench.rank.ranks import Ranks
 from bench.sweep.fields import OptimizerSpec
 from bench.sweep.models import model_name, shape_of
+from bench.workload.batches import Data, make_data, make_loss_sum
 from bench.workload.build import IMPLEMENTATION_FLAGS
-from bench.workload.data.corpus import Corpus, load_corpus
 from bench.workload.data.sequences import SequenceSource
 from bench.workload.facts import hf_vocabulary
 from bench.workload.models import make_model
-from bench.workload.outputs import TokenLoss
+from bench.workload.own_optimizer import own_optimizer
+from bench.workload.samples import SampleSource
 
 
 @dataclass
@@ -54,14 +55,23 @@ class Workbench:
     profiler: Profiler
     reductions: Reductions
     """Counts gradient reductions where it is entered."""
-    corpus: Corpus
-    source: SequenceSource
+    data: Data
     beat: Callable[[str], None]
     """Gives a sign of life in this phase, outside the loop; the loop's own observers do it inside."""
     switches: dict[str, bool | str | None]
     """As they were read back once the model was built."""
     compile_watch: CompileWatch | None = None
     """Counts compiled graphs; None where nothing is compiled."""
+
+    @property
+    def has_own_samples(self) -> bool:
+        """Tell whether the data set is the user's own."""
+        return self.trial.config.data.factory is not None
+
+    @property
+    def source(self) -> SequenceSource | SampleSource:
+        """Give what deals the data to updates."""
+        return self.data.source
 
 
 def open_device(trial: TrialFile, local_rank: int) -> Device:
@@ -82,16 +92,10 @@ def build_workbench(
         BenchError: The corpus does not fit the model, or the user's own code is not what it must be.
     """
     config = trial.config
-    shape = shape_of(config.model)
-    corpus = load_corpus(config.data)
-    if shape is not None:
-        corpus.check_vocabulary(shape.vocab_size, model_name(config.model))
-    source = SequenceSource(
-        corpus, config.data.rows, config.seq_len, config.seed, config.data.sequences_per_epoch, config.data.tail
-    )
+    data = make_data(config)
     model = make_model(config, device.torch_device)
-    if config.model.hf is not None:
-        corpus.check_vocabulary(hf_vocabulary(model), model_name(config.model))
+    if config.model.hf is not None and data.vocab_size is not None:
+        refuse_larger_ids(data.vocab_size, hf_vocabulary(model), model_name(config.model))
     set_switches(config.amp_mode)  # after user code, which may have changed them
     switches = read_switches(device.kind)
     optimizer = make_optimizer(model, config.optimizer)
@@ -101,7 +105,7 @@ def build_workbench(
     loop = AccumulationLoop(
         _gradient_sync(runnable, ranks, config.gradient_sync),
         optimizer,
-        TokenLoss(corpus.vocab_size) if shape is None else SummedCrossEntropy(),
+        make_loss_sum(config, data, model),
         Precision(config.amp_mode, device.kind),
         device.torch_device,
         clip_norm=config.clip_norm,
@@ -110,27 +114,34 @@ def build_workbench(
         ),
         observer=Observers(*watchers, *([reductions] if ranks.world_size > 1 else []), profiler),
     )
-    feed = Feed(source, config, ranks.agreement())
+    must_count = shape_of(config.model) is None or config.data.factory is not None  # FLOPs: no formula knows them
+    feed = Feed(data.source, config, ranks.agreement(), data.make, data.units_per_sequence, must_count)
     return Workbench(
-        trial,
-        ranks,
-        device,
-        model,
-        optimizer,
-        loop,
-        feed,
-        profiler,
-        reductions,
-        corpus,
-        source,
-        beat,
-        switches,
-        compile_watch,
+        trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, data, beat, switches, compile_watch
     )
 
 
+def refuse_larger_ids(ids: int, vocab_size: int, name: str) -> None:
+    """Refuse data with ids that the model has no place for: on a GPU that is an error which names nothing.
+
+    Raises:
+        BenchError: Says what the model takes.
+    """
+    if ids > vocab_size:
+        raise BenchError(
+            f"the data have token ids up to {ids - 1}, but model {name} takes ids below {vocab_size}. Use a "
+            f"configuration with vocab_size >= {ids}, or data with smaller ids."
+        )
+
+
 def make_optimizer(model: nn.Module, spec: OptimizerSpec) -> Optimizer:
-    """Make the optimizer over the trainable parameters, with the implementation asked for."""
+    """Make the optimizer over the trainable parameters, with the implementation asked for, or as the user makes it.
+
+    Raises:
+        BenchError: The user's function cannot be imported or called, or returns something else than an optimizer.
+    """
+    if spec.factory is not None:
+        return own_optimizer(spec, model)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     flags: dict[str, Any] = IMPLEMENTATION_FLAGS[spec.implementation]
     if spec.name == "sgd":

@@ -31,8 +31,9 @@ from bench.rank.witnessed import witness_updates
 from bench.rank.witnessed_columns import NOT_WITNESSED, witnessed_columns, witnessed_rows
 from bench.rank.workbench import Workbench, build_workbench, open_device
 from bench.record.paths import LaunchPaths
-from bench.sweep.models import has_own_code
+from bench.sweep.models import own_functions
 from bench.units import cut_text, format_bytes
+from bench.workload.own_files import own_code_hash
 from bench.workload.user_code import look_in_current_folder
 
 FORMAT = 1
@@ -63,6 +64,7 @@ def run_rank(paths: LaunchPaths, rank: int) -> str:
     device = "cpu"
     try:
         trial = TrialFile.read(paths.trial_file)
+        paths = LaunchPaths(paths.folder.absolute())
         device = trial.config.device
         faults = Faults(trial.trial_id, rank, trial.config.micro_batch_size)
         measured = _measure(trial, paths, rank, heartbeat, faults, document)
@@ -101,8 +103,10 @@ def _measure(
     None where the device computes wrong, before any update.
     """
     _set_threads(trial)
-    if has_own_code(trial.config):
+    if trial.working_directory:
+        os.chdir(trial.working_directory)  # a fork server may have been started elsewhere
         look_in_current_folder()
+        document["columns"]["user_code_hash"] = own_code_hash(own_functions(trial.config).values())
     heartbeat.beat("build")
     faults.reach("build")
     device = open_device(trial, rank)
@@ -124,7 +128,7 @@ def _measure(
     document["timing"] = timing_of(observed)
     columns = measured_columns(bench, observed, losses)
     document["columns"] |= columns | {"flags": sorted({*columns["flags"], NOT_WITNESSED})}
-    document["updates"] = update_rows(observed, losses)
+    document["updates"] = update_rows(observed, losses, bench.data.unit)
     _judge(document, why_invalid(bench, observed, losses) or why_memory_is_wrong(document["columns"]))
     faults.reach("finish")
     ranks.barrier()
@@ -143,7 +147,7 @@ def _witness(bench: Workbench, observed: Observations, document: dict[str, Any])
         traceback.print_exc()
         return False
     document["columns"] |= told
-    document["updates"] += witnessed_rows(witnessed)
+    document["updates"] += witnessed_rows(witnessed, bench.data.unit)
     if document["outcome"] == "ok":  # a CPU's peak is known only now
         _judge(document, why_memory_is_wrong(document["columns"]))
     return True

@@ -13,7 +13,7 @@ from bench.record.columns import COLUMNS
 STANDIN = "standin"
 """What `memory_method` says of such a row."""
 
-_DURATIONS = ("second", "token/second", "FLOP/second")
+_DURATIONS = ("second", "token/second", "unit/second", "FLOP/second")
 _SHARES_OF_TIME = (
     *("half_width", "lag1", "spread", "data_wait_share", "time_method", "stop_reason"),
     *("mfu", "hfu", "mode_peak_share", "matmul_ceiling_share", "micro_step_rank_spread"),

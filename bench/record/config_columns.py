@@ -19,10 +19,20 @@ def config_columns(config: TrialConfig) -> dict[str, Any]:
     return {
         **columns,
         "model": model_name(config.model),
+        **_of_optimizer(config),
         "model_kind": model_kind(config.model),
         "data_source": data_source(config.data),
+        "rows": None if config.data.factory is not None else config.data.rows,
         "config_json": json.dumps(config.model_dump(mode="json"), sort_keys=True),
     }
+
+
+def _of_optimizer(config: TrialConfig) -> dict[str, Any]:
+    """Name the optimizer; of the user's own the settings of ours say nothing."""
+    spec = config.optimizer
+    if spec.factory is None:
+        return {"optimizer": spec.name}
+    return {"optimizer": spec.factory, "optimizer_implementation": None, "weight_decay": None}
 
 
 def _plain(value: Any) -> Any:
@@ -45,6 +55,8 @@ def data_source(data: DataSpec) -> str:
     for kind in FILE_SOURCES:
         if (name := getattr(data, kind)) is not None:
             return f"{kind}: {name}"
+    if data.factory is not None:
+        return f"factory: {data.factory}"
     if data.synthetic is not None:
         rest = data.synthetic.model_dump(exclude_defaults=True, exclude={"mean_tokens"})
         words = [f"mean {data.synthetic.mean_tokens} tokens", *(f"{key} {value}" for key, value in rest.items())]

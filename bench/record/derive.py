@@ -37,6 +37,7 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
         updates_worth = _ratio(row.get("micro_batches"), row["accumulation_steps"] * row["world_size"])
         rated_s = None if updates_worth is None else full_s * updates_worth
     valid_tokens_per_s = _ratio(rated.get("valid_tokens"), rated_s)
+    units_per_s = _ratio(rated.get("units"), rated_s)
     token_slots_per_s = _ratio(rated.get("token_slots"), rated_s)
     token_slots_per_s_per_gpu = _ratio(token_slots_per_s, row.get("world_size"))
     # The energy of shortened windows holds too many optimizer steps for their tokens.
@@ -46,16 +47,18 @@ def derive(row: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> dict
         **row,
         "padding_share": _ratio(row.get("padding_slots"), row.get("token_slots")),
         "valid_tokens_per_update": _ratio(row.get("valid_tokens"), updates_worth),
+        "units_per_update": _ratio(row.get("units"), updates_worth),
         "update_s_median": median_s,
         "update_s_p05": _quantile(seconds, 0.05),
         "update_s_p95": _quantile(seconds, 0.95),
         "data_wait_share": _ratio(row.get("data_wait_s"), row.get("timed_s")),
         "valid_tokens_per_s": valid_tokens_per_s,
+        "units_per_s": units_per_s,
         "token_slots_per_s": token_slots_per_s,
         "valid_tokens_per_s_per_gpu": _ratio(valid_tokens_per_s, row.get("world_size")),
         "token_slots_per_s_per_gpu": token_slots_per_s_per_gpu,
         "joules_per_valid_token": _ratio(joules, tokens),
-        **_derive_efficiency(row, token_slots_per_s_per_gpu),
+        **_derive_efficiency(row, token_slots_per_s_per_gpu, _ratio(units_per_s, row.get("world_size"))),
         **derive_fit(row),
     }
 
@@ -78,8 +81,13 @@ def full_update_s(row: Mapping[str, Any]) -> float | None:
     return float(row["update_step_s"] + row["accumulation_steps"] * row["micro_step_s"])
 
 
-def _derive_efficiency(row: Mapping[str, Any], token_slots_per_s_per_gpu: float | None) -> dict[str, Any]:
-    """Divide FLOPs by seconds, and by what a device can do at most: of token slots, on which FLOPs are spent."""
+def _derive_efficiency(
+    row: Mapping[str, Any], token_slots_per_s_per_gpu: float | None, units_per_s_per_gpu: float | None
+) -> dict[str, Any]:
+    """Divide FLOPs by seconds, and by what a device can do at most: of token slots, on which FLOPs are spent.
+
+    Where there are no tokens, of the units of the loss.
+    """
     model_flops, hardware_flops = row.get("model_flops"), row.get("hardware_flops")
     ceilings = row.get("matmul_ceiling_flops_per_s_per_rank") or [None]
     ceiling = None if None in ceilings else min(ceilings)
@@ -87,6 +95,8 @@ def _derive_efficiency(row: Mapping[str, Any], token_slots_per_s_per_gpu: float 
     if token_slots_per_s_per_gpu is not None and model_flops is not None:
         per_token = model_flops / row["token_slots"]
         rate = per_token * token_slots_per_s_per_gpu
+    elif units_per_s_per_gpu is not None and model_flops is not None and row.get("token_slots") is None:
+        rate = model_flops / row["units"] * units_per_s_per_gpu
     mfu = _ratio(rate, row.get("peak_flops_per_s_bf16"))
     return {
         "model_flops_per_token": per_token,

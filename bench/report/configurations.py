@@ -14,13 +14,14 @@ from bench.report.launch_rows import column_of, distinct_of, rows_at
 from bench.report.machines import machine_differences, machine_keys
 from bench.report.points import Row, extra_axes, name_of
 from bench.report.select import group_by_outcome
+from bench.report.work_rate import speeds_of, tokens_only, unit_of
 
 Block = tuple[Any, ...]
 """One round of one sweep on one host, in one result: launches in it were made side by side."""
 BLOCK = ("folder", "source", "sweep", "hostname", "round")
 """Columns whose values are a block."""
 Speeds = Mapping[Block, float]
-"""valid_tokens_per_s by block [tokens/s, all ranks]."""
+"""Speed by block: valid_tokens_per_s, units_per_s where the unit is no token [all ranks]."""
 
 _NOT_A_RESULT = ("interrupted",)
 """Outcomes that say nothing about the configuration."""
@@ -37,7 +38,7 @@ class Configuration:
     extra_axes: tuple[str, ...]
     """Columns that tell configurations apart besides AMP mode, micro-batch and accumulation steps."""
     speeds: Mapping[Block, float]
-    """valid_tokens_per_s by block, of launches that are ok [tokens/s, all ranks]."""
+    """Speed by block, of launches that are ok: valid_tokens_per_s, units_per_s where the unit is no token."""
     peak_bytes: int | None
     """Largest peak_allocated_bytes of its launches, worst rank; null when none reported one [bytes]."""
     fault: str | None
@@ -115,6 +116,16 @@ class Configuration:
         return any(launch["outcome"] not in ("skipped", "pruned") for launch in self.launches)
 
 
+def speed_fields(one: Configuration) -> dict[str, Any]:
+    """Give a configuration's speed for programs: what is called valid tokens is null where the unit is another."""
+    tokens = {"valid_tokens_per_s": one.speed, "valid_tokens_per_s_geometric_mean": one.geometric_speed}
+    return {
+        **{name: tokens_only(one.row, value) for name, value in tokens.items()},
+        "unit": unit_of(one.row),
+        "units_per_s": one.speed,
+    }
+
+
 def configurations_of(rows: Sequence[Row]) -> list[Configuration]:
     """Group launches into configurations, in order of appearance.
 
@@ -136,7 +147,7 @@ def configurations_of(rows: Sequence[Row]) -> list[Configuration]:
         groups[trial, like].append(place)
     extra = tuple(extra_axes(rows_at(rows, [group[0] for group in groups.values()])))
     blocks = list(zip(*(column_of(rows, name) for name in BLOCK), strict=True))
-    speeds, peaks = (_measured(column_of(rows, name)) for name in ("valid_tokens_per_s", "peak_allocated_bytes"))
+    speeds, peaks = _measured(speeds_of(rows)), _measured(column_of(rows, "peak_allocated_bytes"))
     made = []
     for group in groups.values():
         ok = [place for place in group if outcomes[place] == "ok"]

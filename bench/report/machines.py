@@ -30,7 +30,7 @@ FACTS = {
 }
 """Facts of machine and software, hardware first, and what they are called."""
 
-WORK = ("model", "parameters_unique", "seq_len", "data_source", "corpus_hash")
+WORK = ("model", "parameters_unique", "seq_len", "data_source", "corpus_hash", "unit", "user_code_hash")
 """What must be equal for tokens of two rows to be the same work, the global batch aside."""
 
 

@@ -14,6 +14,7 @@ from bench.report.machines import machine_keys
 from bench.report.named_results import FOLDER
 from bench.report.problem import numbers_of
 from bench.report.text_table import axis_names, distinct
+from bench.report.work_rate import speed_of, unit_words
 from bench.sweep.names import IN_EVERY_NAME, clean, cut, value_words
 from bench.sweep.names import name_of as name_of
 from bench.units import counted, listed
@@ -40,6 +41,8 @@ class Point:
     """Micro-batch x accumulation, and whatever else tells the trials apart."""
     name: str
     """The same in words, for a sentence."""
+    unit: str = "valid tokens"
+    """What the speed counts, in words."""
     problem: int = 0
     """Number of its training problem: only points of one are alternatives to one another."""
 
@@ -49,11 +52,7 @@ def points_of(rows: Sequence[Row]) -> list[Point]:
     extra = extra_axes([row for row in rows if row["outcome"] == "ok"])
     by_trial: dict[tuple[Any, ...], list[Row]] = {}
     for row, machine in zip(rows, machine_keys(rows), strict=True):
-        if (
-            row["outcome"] == "ok"
-            and _drawable(row.get("valid_tokens_per_s"))
-            and _drawable(row.get("peak_allocated_bytes"))
-        ):
+        if row["outcome"] == "ok" and _drawable(speed_of(row)) and _drawable(row.get("peak_allocated_bytes")):
             by_trial.setdefault((row.get("folder"), row.get("sweep"), row["trial_id"], machine), []).append(row)
     firsts = [launches[0] for launches in by_trial.values()]
     labels = cut_apart([label_of(row, extra) for row in firsts], _LONGEST_LABEL)
@@ -98,7 +97,7 @@ def _drawable(value: Any) -> bool:
 
 
 def _point(launches: Sequence[Row], extra: Sequence[str], label: str, problem: int) -> Point:
-    speeds = [float(row["valid_tokens_per_s"]) for row in launches]
+    speeds = [float(speed_of(row)) for row in launches]
     row = launches[0]
     words = [_word(row.get("amp_mode")), f"micro-batch {_word(row.get('micro_batch_size'))}"]
     words += value_words(row, extra)
@@ -110,6 +109,7 @@ def _point(launches: Sequence[Row], extra: Sequence[str], label: str, problem: i
         amp_mode=_word(row.get("amp_mode")),
         label=label,
         name=", ".join(words),
+        unit=unit_words(launches),
         problem=problem,
     )
 

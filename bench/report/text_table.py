@@ -13,6 +13,7 @@ from bench.record.columns import COLUMNS
 from bench.report.launch_rows import Row, distinct_of
 from bench.report.named_results import FOLDER, SHOWN_BY_NAME
 from bench.report.select import group_by_outcome
+from bench.report.work_rate import speed_of, unit_words
 from bench.sweep.names import NULL_MEANS, clean
 from bench.units import byte_unit, counted
 
@@ -83,7 +84,7 @@ def default_table(rows: Sequence[Row]) -> TextTable:
         columns.append(axis_column(rows, "round"))
     ok = [row if row["outcome"] == "ok" else {} for row in rows]
     columns += [
-        value_column(ok, "valid_tokens_per_s"),
+        _speed_column(ok),
         *([value_column(ok, "mfu", keep=3)] if any(row.get("mfu") is not None for row in ok) else []),
         value_column(ok, "peak_allocated_bytes", "peak"),
         value_column(ok, "updates_applied", keep=2),
@@ -99,6 +100,13 @@ def default_table(rows: Sequence[Row]) -> TextTable:
         reasons=tuple(_reason(row) for row in rows),
         notes=_notes(rows) if any(ok) else (),
     )
+
+
+def _speed_column(ok: Sequence[Row]) -> TextColumn:
+    """Phrase how fast work was done, in the unit of the loss."""
+    found = [row for row in ok if row]
+    header = f"{unit_words(found)}/s"
+    return value_column([{"units_per_s": speed_of(row)} for row in ok], "units_per_s", header)
 
 
 def chosen_table(rows: Sequence[Row], names: Sequence[str]) -> TextTable:
@@ -246,7 +254,7 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     methods = ", ".join(distinct(rows, "memory_method"))
     bytes_alone = ["stand-in GPU: bytes, counts and errors alone; no speed, loss or energy"]
     return (
-        "valid tokens/s: all ranks, timed part, without padding",
+        *_what_speed_is(rows),
         *(["mfu: model FLOP/s / the GPU's dense bf16 peak, in every AMP mode"] if distinct(rows, "mfu") else []),
         *_why_no_mfu(rows),
         f"peak: most bytes allocated in tensors, worst rank{f' ({methods})' if methods else ''}",
@@ -254,9 +262,20 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     )
 
 
+def _what_speed_is(rows: Sequence[Row]) -> list[str]:
+    """Say what the speed counts."""
+    words = unit_words([row for row in rows if row["outcome"] == "ok"])
+    said = {
+        "valid tokens": "valid tokens/s: all ranks, timed part, without padding",
+        "examples": "examples/s: all ranks, timed part",
+        "units of weight": "units of weight/s: the weights of targets, all ranks, timed part",
+    }
+    return [said.get(words, "units/s: of each row's own unit, all ranks, timed part: they do not compare")]
+
+
 def _why_no_mfu(rows: Sequence[Row]) -> list[str]:
     """Say of each GPU whose speed is known why it has no mfu: its peak in bf16 is that of no unit, or not known."""
-    fast = [row for row in rows if row["outcome"] == "ok" and row.get("valid_tokens_per_s") is not None]
+    fast = [row for row in rows if row["outcome"] == "ok" and speed_of(row) is not None]
     without = [row for row in fast if row.get("gpu_name") and row.get("mfu") is None]
     reasons = {name: why_no_bf16_peak(name) for name in sorted({str(row["gpu_name"]) for row in without})}
     return [f"mfu: none, since {name} {reason}" for name, reason in reasons.items() if reason is not None]

@@ -180,7 +180,7 @@ class SyntheticSpec(_Spec):
     """Token ids are below this number; at most the model's vocabulary."""
 
 
-DATA_SOURCES = ("corpus", "text", "jsonl", "parquet", "tokens", "synthetic")
+DATA_SOURCES = ("corpus", "text", "jsonl", "parquet", "tokens", "synthetic", "factory")
 """Keys of `data` that name what is read; at most one of them is given."""
 FILE_SOURCES = ("text", "jsonl", "parquet", "tokens")
 """Those whose value names files."""
@@ -189,7 +189,7 @@ FILE_SOURCES = ("text", "jsonl", "parquet", "tokens")
 class DataSpec(_Spec):
     """Say what is read and how it becomes sequences.
 
-    Give at most one source: corpus, text, jsonl, parquet, tokens or synthetic.
+    Give at most one source: corpus, text, jsonl, parquet, tokens, synthetic or factory.
     """
 
     corpus: Annotated[Literal["stdlib"] | None, What(column="data_source")] = None
@@ -204,6 +204,12 @@ class DataSpec(_Spec):
     """Token file, mapped where it lies: .bin, flat or with the header of llm.c, or .npy of one dimension."""
     synthetic: Annotated[SyntheticSpec | None, What(column="data_source")] = None
     """A synthetic corpus of random tokens."""
+    factory: Annotated[Reference | None, What(column="data_source", flag="--data-factory")] = None
+    """Function of your own that makes the samples, package.module:function; see own-model.md."""
+    args: Annotated[Arguments | None, What(column="data_args", flag="--data-args")] = None
+    """Arguments of the data's factory by name, beside seq_len and seed."""
+    collate: Annotated[Reference | None, What(null_means="stacked samples")] = None
+    """Function of your own that makes one batch of a list of samples; null stacks their tensors."""
     text_column: Annotated[FilePath | None, What()] = None
     """Column of jsonl or parquet that holds text; without any column named: text, or prompt and completion."""
     token_column: Annotated[FilePath | None, What()] = None
@@ -226,11 +232,24 @@ class DataSpec(_Spec):
     """What becomes of an epoch's partial last window: keep makes it an update like any other, drop leaves it out."""
 
 
+class LossSpec(_Spec):
+    """Choose the loss, and the unit it is a mean over."""
+
+    factory: Annotated[Reference | None, What(column="loss", flag="--loss", null_means="cross-entropy")] = None
+    """Function or class of your own that makes the loss, package.module:function; null is cross-entropy."""
+    args: Annotated[Arguments | None, What(column="loss_args", flag="--loss-args")] = None
+    """Arguments of the loss's factory by name."""
+
+
 class OptimizerSpec(_Spec):
     """Choose the optimizer and its settings."""
 
-    name: Annotated[Literal["adamw", "sgd"], What(column="optimizer")] = "adamw"
-    """Optimizer."""
+    name: Annotated[Literal["adamw", "sgd"], What(column="optimizer", flag="--optimizer")] = "adamw"
+    """Optimizer; without effect beside a factory."""
+    factory: Annotated[Reference | None, What(column="optimizer", flag="--optimizer")] = None
+    """Function or class of your own that makes the optimizer of (parameters, lr), package.module:function."""
+    args: Annotated[Arguments | None, What(column="optimizer_args", flag="--optimizer-args")] = None
+    """Arguments of the optimizer's factory by name, beside lr."""
     implementation: Annotated[
         Literal["default", "for_loop", "foreach", "fused"], How(column="optimizer_implementation")
     ] = "default"
@@ -288,6 +307,8 @@ class TrialConfig(_Spec):
     """Maximum length of a sequence [tokens]."""
     data: DataSpec = DataSpec()
     """The data."""
+    loss: LossSpec = LossSpec()
+    """The loss."""
     optimizer: OptimizerSpec = OptimizerSpec()
     """The optimizer."""
     schedule: ScheduleSpec = ScheduleSpec()

@@ -27,7 +27,7 @@ _OF_SECTIONS = {
 """What a message calls settings that have no option of their own, where the last part of the name would mislead."""
 
 
-OR_FACTORY = {"model.preset": "model.factory"}
+OR_FACTORY = {"model.preset": "model.factory", "optimizer.name": "optimizer.factory"}
 """Settings whose option takes `package.module:function` too, and the setting that this is then."""
 
 

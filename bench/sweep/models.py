@@ -38,4 +38,15 @@ def shape_of(model: ModelSpec) -> ModelShape | None:
 
 def has_own_code(config: TrialConfig) -> bool:
     """Tell whether a trial runs functions of the user's own."""
-    return config.model.factory is not None
+    return any(reference is not None for reference in own_functions(config).values())
+
+
+def own_functions(config: TrialConfig) -> dict[str, str | None]:
+    """Give each setting of a trial that may name a function of the user's own, and what it names."""
+    return {
+        "model.factory": config.model.factory,
+        "data.factory": config.data.factory,
+        "data.collate": config.data.collate,
+        "loss.factory": config.loss.factory,
+        "optimizer.factory": config.optimizer.factory,
+    }

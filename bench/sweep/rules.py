@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.sweep.fields import DATA_SOURCES, SyntheticSpec, TrialConfig
+from bench.sweep.fields import DATA_SOURCES, OptimizerSpec, SyntheticSpec, TrialConfig
 from bench.sweep.hf import known_config, longest_sequence, vocabulary
 from bench.sweep.models import model_sources, shape_of
 from bench.sweep.paths import value_at
@@ -41,7 +41,7 @@ class Contradiction:
 
 def contradictions(config: TrialConfig) -> Iterator[Contradiction]:
     """Yield every contradiction within one trial's settings, whether resolved or as given."""
-    for rule in (_batch, _model, _precision, _optimizer, _schedule, _source, _columns, _ids, _epoch):
+    for rule in (_batch, _model, _own_functions, _precision, _optimizer, _schedule, _source, _columns, _ids, _epoch):
         yield from rule(config)
 
 
@@ -92,9 +92,6 @@ def _model(config: TrialConfig) -> Iterator[Contradiction]:
         keys = tuple(f"model.{name}" for name in reversed(given))
         problem = f"is a second model, beside {' and '.join(f'model.{name}' for name in given[:-1])}"
         yield _contradiction(config, keys, problem, f"Keep one of {', '.join(given)}")
-    if model.args is not None and model.factory is None:
-        problem, way_out = "has no effect without model.factory", "Remove it, or name the function"
-        yield _contradiction(config, ("model.args", "model.factory"), problem, way_out)
     if model.attn_implementation is not None and model.hf is None:
         keys, problem = ("model.attn_implementation", "model.hf"), "has no effect without model.hf"
         yield _contradiction(config, keys, problem, "Remove it, or use model.hf")
@@ -118,6 +115,22 @@ def _hf(config: TrialConfig, settings: Mapping[str, Any]) -> Iterator[Contradict
     if ids is not None and synthetic is not None and synthetic.vocab_size > ids:
         problem = f"exceeds vocab_size = {ids} of the configuration"
         yield _contradiction(config, ("data.synthetic.vocab_size", "model.hf"), problem, f"Use {ids} or less")
+
+
+_OF_FACTORIES = ("model.args", "data.args", "data.collate", "loss.args", "optimizer.args")
+"""Settings that say something of a function of the user's own."""
+
+
+def _own_functions(config: TrialConfig) -> Iterator[Contradiction]:
+    """Arguments belong to a function, and a function's samples are laid out by itself."""
+    for name in _OF_FACTORIES:
+        factory = f"{name.split('.')[0]}.factory"
+        if value_at(config, name) is not None and value_at(config, factory) is None:
+            way_out = "Remove it, or name the function"
+            yield _contradiction(config, (name, factory), f"has no effect without {factory}", way_out)
+    if config.data.factory is not None and "rows" in config.data.model_fields_set and config.data.rows != "packed":
+        problem, way_out = "has no effect on data.factory", "Remove it: data.collate lays samples into a batch"
+        yield _contradiction(config, ("data.rows", "data.factory"), problem, way_out)
 
 
 def _preset(config: TrialConfig, shape: ModelShape) -> Iterator[Contradiction]:
@@ -153,12 +166,22 @@ def _precision(config: TrialConfig) -> Iterator[Contradiction]:
 
 def _optimizer(config: TrialConfig) -> Iterator[Contradiction]:
     """Each optimizer has its own numbers."""
-    name = config.optimizer.name
+    spec, usual = config.optimizer, OptimizerSpec()
+    if spec.factory is not None:
+        # Of a resolved trial too: a number at its default says nothing.
+        for number in ("name", "implementation", "weight_decay", "momentum", "beta1", "beta2"):
+            if getattr(spec, number) != getattr(usual, number):
+                keys = (f"optimizer.{number}", "optimizer.factory")
+                way_out = (
+                    "Remove it" if number == "name" else "Remove it, or give the function an argument for it (args)"
+                )
+                yield _contradiction(config, keys, "has no effect on optimizer.factory", way_out)
+        return
     for number, owner in (("momentum", "sgd"), ("beta1", "adamw"), ("beta2", "adamw")):
-        if getattr(config.optimizer, number) is not None and name != owner:
+        if getattr(spec, number) is not None and spec.name != owner:
             keys = (f"optimizer.{number}", "optimizer.name")
             way_out = f"Remove it, or use optimizer.name {owner}"
-            yield _contradiction(config, keys, f"has no effect with optimizer {name}", way_out)
+            yield _contradiction(config, keys, f"has no effect with optimizer {spec.name}", way_out)
 
 
 def _schedule(config: TrialConfig) -> Iterator[Contradiction]:

@@ -154,6 +154,8 @@ def resolve(config: TrialConfig, auto_device: Literal["cpu", "cuda"]) -> TrialCo
 
     optimizer = config.optimizer
     numbers = {"momentum": 0.0} if optimizer.name == "sgd" else {"beta1": 0.9, "beta2": 0.95}
+    if optimizer.factory is not None:
+        numbers = {}  # its own
     missing = {name: value for name, value in numbers.items() if getattr(optimizer, name) is None}
     data = config.data
     if all(getattr(data, source) is None for source in DATA_SOURCES):

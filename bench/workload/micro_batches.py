@@ -42,6 +42,16 @@ class MicroBatch:
     padding_slots: int = 0
     """Token slots that only fill up rows: no token of a sequence is in them [this rank]."""
 
+    @property
+    def token_pairs(self) -> int:
+        """Sum the width of their row over the token slots: what attention costs."""
+        return self.token_slots * self.inputs.shape[1]
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Name the tensors as batches of the user's own are named."""
+        return {"input_ids": self.inputs, "labels": self.targets}
+
     def __iter__(self) -> Iterator[torch.Tensor]:
         """Unpack as the pair that a loss takes: inputs, targets."""
         return iter((self.inputs, self.targets))

@@ -85,3 +85,11 @@ def call(function: Callable[..., Any], what: str, given: tuple[Any, ...], named:
             f"{what} takes {taken}, and is called with ({passed}): {error}. Change the function, or its args."
         ) from None
     return function(*given, **named)
+
+
+def first_name(function: Callable[..., Any]) -> str | None:
+    """Name the first argument of a function; null where it says none."""
+    try:
+        return next(iter(inspect.signature(function).parameters), None)
+    except (TypeError, ValueError):
+        return None

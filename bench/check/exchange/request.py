@@ -13,7 +13,8 @@ from typing import Any, Literal
 from bench.record.handover import read_handover
 from bench.sweep.fields import TrialConfig
 from bench.sweep.hf import hf_config
-from bench.sweep.models import has_own_code, model_name
+from bench.sweep.models import has_own_code, model_name, own_functions
+from bench.workload.own_files import own_code_hash
 
 FORMAT = 1
 MOST_RANKS = 2
@@ -34,6 +35,10 @@ class ProofRequest:
     """Of such a model."""
     lora: dict[str, Any] | None = None
     """Settings of LoRA; null where the model itself is trained."""
+    own: dict[str, Any] | None = None
+    """Model, data and loss as the trial names them, where data or loss are the user's own; null for tokens."""
+    user_code: str | None = None
+    """Hash of the files of the user's functions."""
     step: str | None = None
     """`package.module:function` that trains; null for the loop of `bench`."""
     amp_mode: str = "fp32"
@@ -67,7 +72,7 @@ class ProofRequest:
         """
         settings = asdict(self) | {"world_size": self.ranks}
         del settings["time_limit_s"], settings["working_directory"]
-        for name in ("model_args", "hf", "attn_implementation", "lora"):
+        for name in ("model_args", "own", "user_code", "hf", "attn_implementation", "lora"):
             if settings[name] is None:  # as before there were any
                 del settings[name]
         if self.hf is not None:
@@ -125,6 +130,8 @@ def request_of(config: TrialConfig, time_limit_s: float) -> ProofRequest:
         hf=None if config.model.hf is None else hf_config(config.model.hf),
         attn_implementation=config.model.attn_implementation,
         lora=None if config.lora is None else config.lora.model_dump(mode="json"),
+        own=_own(config),
+        user_code=own_code_hash(own_functions(config).values()),
         working_directory=os.fspath(Path.cwd()) if has_own_code(config) else "",
         amp_mode=config.amp_mode,
         param_dtype=config.param_dtype,
@@ -132,9 +139,17 @@ def request_of(config: TrialConfig, time_limit_s: float) -> ProofRequest:
         world_size=config.world_size,
         window_mode=config.window_mode,
         gradient_sync=config.gradient_sync,
-        optimizer=config.optimizer.name,
+        optimizer="adamw" if config.optimizer.factory is not None else config.optimizer.name,
         optimizer_implementation=config.optimizer.implementation,
         weight_decay=config.optimizer.weight_decay,
         activation_checkpointing=config.activation_checkpointing,
         time_limit_s=time_limit_s,
     )
+
+
+def _own(config: TrialConfig) -> dict[str, Any] | None:
+    """Take what makes model, batches and loss; null where data and loss are ours."""
+    if config.data.factory is None and config.loss.factory is None:
+        return None
+    names = {"model", "data", "loss", "seq_len", "seed", "param_dtype", "activation_checkpointing"}
+    return config.model_dump(mode="json", include=names, exclude_none=True)

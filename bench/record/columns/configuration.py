@@ -8,10 +8,11 @@ from bench.record.column_types import Column, Kind
 from bench.sweep.settings import SETTINGS, Setting
 
 MODEL_SOURCE = "The model: its preset, or the function that builds it, package.module:function."
-DATA_SOURCE = "Where the tokens come from: corpus, text, jsonl, parquet, tokens or synthetic, with its name."
+OPTIMIZER = "Optimizer: adamw, sgd, or the function that makes it, package.module:function."
+DATA_SOURCE = "Where the data come from: corpus, text, jsonl, parquet, tokens, synthetic or factory, with its name."
 
 
-_OF_SHARED = {"model": MODEL_SOURCE, "data_source": DATA_SOURCE}
+_OF_SHARED = {"model": MODEL_SOURCE, "data_source": DATA_SOURCE, "optimizer": OPTIMIZER}
 """What is said of a column that several settings share."""
 
 
@@ -70,7 +71,18 @@ MODEL: tuple[Column, ...] = (
         "trained (flag no_gradient); empty where all did. Null where the launch failed before, unless that was why.",
     ),
     _model("gradient_dtype", "string", "Type that gradients accumulate in."),
-    _model("corpus_hash", "string", "Hash of the tokens, the document borders and what of them are prompts."),
+    _model(
+        "user_code_hash",
+        "string",
+        "Hash of the files of the user's own functions: their modules and what these import from the same folder; null "
+        "without.",
+    ),
+    _model(
+        "corpus_hash",
+        "string",
+        "Hash of the tokens, the document borders and what of them are prompts; of a data factory, of the number of "
+        "samples and of up to 256 of them.",
+    ),
     _model("corpus_sequences", "int64", "Sequences in one epoch of the source.", "sequence"),
     _model(
         "sequence_tokens_p50",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.record.column_types import Column, Kind, Rule
 
 
-def _count(name: str, unit: str, rule: Rule, sentence: str, kind: Kind = "int64") -> Column:
+def _count(name: str, unit: str | None, rule: Rule, sentence: str, kind: Kind = "int64") -> Column:
     return Column(name, kind, unit, "counts", rule, sentence)
 
 
@@ -17,9 +17,33 @@ COUNTS: tuple[Column, ...] = (
         "Micro-batches (forward and backward passes) of the timed part, all ranks.",
     ),
     _count("sequences", "sequence", "sum", "Sequences trained on in the timed part, all ranks."),
-    _count("valid_tokens", "token", "sum", "Targets that contribute to the loss in the timed part, all ranks."),
-    _count("token_slots", "token", "sum", "Elements fed in the timed part, padding included, all ranks."),
-    _count("padding_slots", "token", "sum", "Elements fed in the timed part that only fill up rows, all ranks."),
+    _count(
+        "unit",
+        None,
+        "same",
+        "What the loss is a mean over: token (valid target), example or weight (the sum of the weights of targets).",
+        "string",
+    ),
+    _count("units", "unit", "sum", "Units of the loss in the timed part, all ranks; see unit.", "float64"),
+    _count(
+        "valid_tokens",
+        "token",
+        "sum",
+        "Targets that contribute to the loss in the timed part, all ranks; null where the unit is no token.",
+    ),
+    _count(
+        "token_slots",
+        "token",
+        "sum",
+        "Elements fed in the timed part, padding included, all ranks; of a data factory those of input_ids, null "
+        "without.",
+    ),
+    _count(
+        "padding_slots",
+        "token",
+        "sum",
+        "Elements fed in the timed part that only fill up rows, all ranks; null with a data factory.",
+    ),
     _count("updates_attempted", "update", "same", "Updates of the timed part: applied, skipped and empty ones."),
     _count("updates_applied", "update", "same", "Updates of the timed part whose optimizer step changed the weights."),
     _count("updates_skipped", "update", "same", "Updates of the timed part that the gradient scaler skipped."),
@@ -85,6 +109,13 @@ COUNTS: tuple[Column, ...] = (
         "token/update",
         "derived",
         "valid_tokens / updates_attempted: mean over the timed part, all ranks.",
+        "float64",
+    ),
+    _count(
+        "units_per_update",
+        "unit/update",
+        "derived",
+        "units / updates_attempted: mean over the timed part, all ranks.",
         "float64",
     ),
     _count(

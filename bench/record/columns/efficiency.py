@@ -23,7 +23,9 @@ EFFICIENCY: tuple[Column, ...] = (
         "model_flops",
         "FLOP",
         "sum",
-        "FLOPs that forward and backward of the timed part need, without recomputation, all ranks.",
+        "FLOPs that forward and backward of the timed part need, without recomputation, all ranks; of a model that is "
+        "no preset counted "
+        "by torch, null where it cannot.",
     ),
     _efficiency(
         "hardware_flops",
@@ -49,8 +51,8 @@ EFFICIENCY: tuple[Column, ...] = (
         "model_flops_per_s_per_gpu",
         "FLOP/second",
         "derived",
-        "model_flops_per_token x token_slots_per_s_per_gpu (per rank on a CPU): padding is computed too; null unless "
-        "the outcome is ok.",
+        "model_flops_per_token x token_slots_per_s_per_gpu (per rank on a CPU): padding is computed too; of units "
+        "where there are no token slots; null unless the outcome is ok.",
     ),
     _efficiency(
         "peak_flops_per_s_bf16",

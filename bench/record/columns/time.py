@@ -136,7 +136,14 @@ TIME: tuple[Column, ...] = (
         "token/second",
         "derived",
         "valid_tokens / timed_s: all ranks, whole updates, of full windows where extrapolated; null unless the outcome "
-        "is ok.",
+        "is ok and the unit is the token.",
+    ),
+    _time(
+        "units_per_s",
+        "unit/second",
+        "derived",
+        "units / timed_s, as valid_tokens_per_s, which it equals where the unit is the token; what trials are ranked "
+        "by where it is another.",
     ),
     _time(
         "token_slots_per_s",

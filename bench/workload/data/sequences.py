@@ -1,10 +1,7 @@
 """Data as a pure function (seed, global batch, update) -> sequences, so that every cut of a window sees the same data.
 
-Update u takes sequences u*G .. u*G + G-1 of the concatenated seeded permutations of the corpus, whatever the
-micro-batch, the world size or the order in which updates are asked for. A source that is finite by request
-(`sequences_per_epoch`) ends its windows at the end of each epoch instead, which is where partial windows come from.
-Of a corpus with enough sequences, a few spread evenly over it are held out for the validation loss: no update takes
-them.
+A corpus is cut into sequences, which `bench.workload.data.deal` deals to updates, a few held out for the validation
+loss.
 """
 
 # N = tokens of the corpus, n = sequences per epoch, G = global batch [sequences], T = seq_len [tokens]
@@ -19,13 +16,11 @@ from numpy.typing import NDArray
 
 from bench.errors import BenchError
 from bench.workload.data.corpus import Corpus
+from bench.workload.data.deal import Deal
 
 Rows = Literal["ragged", "padded", "packed"]
 Sequence1D = NDArray[np.int64]
 """(<= T+1,) token ids; one that is no target, as in a prompt, is given as its complement ~id, which is negative."""
-
-HELD_OUT_AT_MOST = 64
-"""Sequences held out of training at most; fewer from a small corpus: one in a hundred, rounded down."""
 
 
 class SequenceSource:
@@ -61,10 +56,7 @@ class SequenceSource:
         self._tokens = np.asarray(corpus.tokens)  # a plain view: slicing a memmap object costs several times as much
         self.has_prompts = corpus.is_prompt is not None
         self._is_prompt = None if corpus.is_prompt is None else np.asarray(corpus.is_prompt)
-        self._seed = seed
         self._seq_len = seq_len
-        self._tail = tail
-        self._is_finite = sequences_per_epoch is not None
         if rows == "packed":
             self._starts = np.arange((self._tokens.size - 1) // seq_len, dtype=np.int64) * seq_len
             self._stops = self._starts + seq_len + 1
@@ -78,28 +70,20 @@ class SequenceSource:
             long_enough = np.flatnonzero(np.diff(offsets) >= 2)
             self._starts = offsets[long_enough]
             self._stops = np.minimum(offsets[long_enough + 1], self._starts + seq_len + 1)
-        in_corpus = int(self._starts.size)
-        held_out = min(HELD_OUT_AT_MOST, in_corpus // 100)
-        self._held_out = (2 * np.arange(held_out) + 1) * in_corpus // (2 * held_out) if held_out else np.arange(0)
-        self._trained_on = np.delete(np.arange(in_corpus), self._held_out)
-        available = int(self._trained_on.size)
-        if available == 0:
+        if not self._starts.size:
             raise BenchError(
                 f"{corpus.source} has {self._tokens.size} tokens, too few for one sequence with rows: {rows}, "
                 f"seq_len = {seq_len}. Use more text or a shorter seq_len."
             )
-        if sequences_per_epoch is not None and sequences_per_epoch > available:
-            raise BenchError(
-                f"data.sequences_per_epoch = {sequences_per_epoch}, but {corpus.source} has only {available} training "
-                f"sequences with rows: {rows}, seq_len = {seq_len}. Use at most {available}."
-            )
-        self.num_sequences: int = available if sequences_per_epoch is None else sequences_per_epoch
+        cut = f"{corpus.source}, with rows: {rows}, seq_len = {seq_len},"
+        self._deal = Deal(int(self._starts.size), seed, sequences_per_epoch, tail, cut)
+        self._held_out, self._trained_on = self._deal.held_out, self._deal.trained_on
+        self.num_sequences: int = self._deal.num_sequences
         if not self._has_target():
             raise BenchError(
                 f"{corpus.source} has nothing to predict with rows: {rows}, seq_len = {seq_len}: prompts fill every "
                 "sequence. Use a longer seq_len."
             )
-        self._permutations: dict[int, NDArray[np.int64]] = {}
         self._full_row_starts: NDArray[np.int64] | None = None
 
     def window(self, update: int, global_batch_size: int, positions: Sequence[int] | None = None) -> list[Sequence1D]:
@@ -111,15 +95,12 @@ class SequenceSource:
         Raises:
             BenchError: An epoch holds no whole window and `tail` is `drop`.
         """
-        indices = self._indices(update, global_batch_size)
+        indices = self._deal.numbers(update, global_batch_size)
         return [self._sequence(index) for index in (indices if positions is None else indices[list(positions)])]
 
     def window_size(self, update: int, global_batch_size: int) -> int:
         """Count the sequences of one update over all ranks without reading them [sequences]."""
-        updates_per_epoch = self.updates_per_epoch(global_batch_size)
-        if updates_per_epoch is None:
-            return global_batch_size
-        return min(global_batch_size, self.num_sequences - update % updates_per_epoch * global_batch_size)
+        return self._deal.window_size(update, global_batch_size)
 
     def held_out(self) -> list[Sequence1D]:
         """Give the sequences that no update takes, each (<= T+1,) int64 [tokens].
@@ -134,17 +115,7 @@ class SequenceSource:
         Raises:
             BenchError: An epoch holds no whole window and `tail` is `drop`.
         """
-        if not self._is_finite:
-            return None
-        if self._tail == "keep":
-            return -(-self.num_sequences // global_batch_size)
-        if self.num_sequences < global_batch_size:
-            raise BenchError(
-                f"data.sequences_per_epoch = {self.num_sequences} never fills a window of global_batch_size = "
-                f"{global_batch_size} sequences, and tail: drop leaves partial ones out. Use tail: keep, or at least "
-                f"{global_batch_size} sequences."
-            )
-        return self.num_sequences // global_batch_size
+        return self._deal.updates_per_epoch(global_batch_size)
 
     def full_rows(self, positions: Sequence[int]) -> list[Sequence1D]:
         """Give sequences of exactly T+1 tokens, all targets, for the largest window there can be.
@@ -173,30 +144,6 @@ class SequenceSource:
         ended = np.searchsorted(self._stops[self._held_out], starts + 1, side="right")
         free = starts[began == ended]
         return free if free.size else starts
-
-    def _indices(self, update: int, global_batch_size: int) -> NDArray[np.int64]:
-        """Find which sequences of the corpus an update takes."""
-        n = self.num_sequences
-        updates_per_epoch = self.updates_per_epoch(global_batch_size)
-        if updates_per_epoch is not None:
-            epoch, window_of_epoch = divmod(update, updates_per_epoch)
-            start = window_of_epoch * global_batch_size
-            return self._permutation(epoch)[start : start + global_batch_size]
-        first, stop = update * global_batch_size, (update + 1) * global_batch_size
-        parts = [
-            self._permutation(epoch)[max(first - epoch * n, 0) : stop - epoch * n]
-            for epoch in range(first // n, (stop - 1) // n + 1)
-        ]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def _permutation(self, epoch: int) -> NDArray[np.int64]:
-        """Shuffle the sequences of one epoch; the last two asked for are kept, since a window may straddle a border."""
-        if epoch not in self._permutations:
-            if len(self._permutations) >= 2:
-                del self._permutations[next(iter(self._permutations))]
-            order = np.random.default_rng([self._seed, epoch]).permutation(self.num_sequences)
-            self._permutations[epoch] = self._trained_on[order]
-        return self._permutations[epoch]
 
     def lengths(self) -> NDArray[np.int64]:
         """Give the lengths of the sequences of one epoch, their inputs alone: T at most [tokens]."""
