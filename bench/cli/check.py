@@ -131,7 +131,7 @@ def _requests(
 ) -> Iterator[ProofRequest]:
     """List what is to be proved, each distinct configuration once, in the order of the file."""
     from bench.check.exchange.request import ProofRequest, request_of
-    from bench.sweep.hf import hf_config, is_hf
+    from bench.sweep.hf.configuration import hf_config, is_hf
 
     if sweep_file is None:
         if step is None and model is None:

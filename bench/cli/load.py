@@ -37,7 +37,7 @@ def data_faults(sweep: Sweep) -> list[str]:
     from bench.sweep.data_files import data_specs, place_of, setting_of
     from bench.sweep.document import read_document
     from bench.sweep.flags import flag_of
-    from bench.sweep.hf_files import model_faults
+    from bench.sweep.hf.files import model_faults
     from bench.workload.data import corpus
 
     found = [(place_of(text, places), text) for data, places in data_specs(sweep.spec) for text in corpus.faults(data)]

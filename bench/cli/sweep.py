@@ -96,7 +96,7 @@ def sweep(
     from bench.drive.folder import repair_folder, set_folder_aside
     from bench.drive.work import rank_launcher
     from bench.sweep.expand import expand
-    from bench.sweep.hf_files import needs_hf
+    from bench.sweep.hf.files import needs_hf
 
     require_current_folder()
     messages = Console(stderr=True)

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from bench.errors import BenchError
-from bench.sweep.hf import hf_config, is_hf, longest_sequence, sizes_of, vocabulary
+from bench.sweep.hf.configuration import hf_config, is_hf, longest_sequence, sizes_of, vocabulary
 from bench.sweep.presets import PRESETS
 from bench.workload.data.source_files import find_text_files
 from bench.workload.data.token_files import find_token_file, read_token_file

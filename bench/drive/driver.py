@@ -30,7 +30,7 @@ from bench.launch.launcher import Launcher
 from bench.record.journal import Journal
 from bench.record.paths import SweepPaths
 from bench.sweep.expand import MachineFacts, expand
-from bench.sweep.hf_files import needs_hf
+from bench.sweep.hf.files import needs_hf
 from bench.sweep.trial import Search, Skipped, Sweep, Trial
 
 

@@ -20,7 +20,7 @@ from bench.record.paths import SweepPaths
 from bench.record.variables import decisive_variables
 from bench.sweep.expand import MachineFacts
 from bench.sweep.fields import TrialConfig
-from bench.sweep.hf import config_hash
+from bench.sweep.hf.configuration import config_hash
 from bench.sweep.models import own_functions
 from bench.sweep.trial import Sweep
 from bench.units import listed

@@ -10,7 +10,7 @@ PRELOADED = ("bench.rank.preload",)
 """What a fork server imports, so that a rank needs no more imports once it is forked."""
 
 
-PRELOADED_FOR_HF = "bench.rank.preload_hf"
+PRELOADED_FOR_HF = "bench.workload.hf.preload"
 """What it imports besides for Hugging Face models and LoRA."""
 
 

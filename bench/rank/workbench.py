@@ -21,12 +21,12 @@ from bench.loop import (
     make_schedule,
 )
 from bench.loop.switches import read_switches, set_switches
+from bench.measure.compiling import CompileWatch, compiled
 from bench.measure.cpu import CpuDevice
 from bench.measure.cuda import CudaDevice
 from bench.measure.device import Device
 from bench.measure.profiler import Profiler
 from bench.measure.reductions import Reductions
-from bench.rank.compiling import CompileWatch, compiled
 from bench.rank.feed import Feed
 from bench.rank.ranks import Ranks
 from bench.sweep.fields import OptimizerSpec

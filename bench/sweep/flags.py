@@ -14,7 +14,7 @@ from ruamel.yaml.error import YAMLError
 from bench.errors import BenchError
 from bench.sweep.check import check_one_trial
 from bench.sweep.faults import Fault, dotted
-from bench.sweep.hf import is_hf
+from bench.sweep.hf.configuration import is_hf
 from bench.sweep.paths import field_paths, with_settings
 from bench.sweep.settings import FLAG_OF
 from bench.sweep.trial import Sweep

@@ -7,7 +7,7 @@ take null: sizes, FLOPs and limits are then observed in a rank, or left out.
 from __future__ import annotations
 
 from bench.sweep.fields import MODEL_SOURCES, ModelSpec, TrialConfig
-from bench.sweep.hf import hf_kind, hf_name
+from bench.sweep.hf.configuration import hf_kind, hf_name
 from bench.sweep.presets import PRESETS, ModelShape
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.sweep.fields import DATA_SOURCES, OptimizerSpec, SyntheticSpec, TrialConfig
-from bench.sweep.hf import known_config, longest_sequence, vocabulary
+from bench.sweep.hf.configuration import known_config, longest_sequence, vocabulary
 from bench.sweep.models import model_sources, shape_of
 from bench.sweep.paths import value_at
 from bench.sweep.presets import PRESETS, ModelShape

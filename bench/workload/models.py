@@ -11,7 +11,7 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from bench.errors import BenchError
 from bench.sweep.fields import TrialConfig
-from bench.sweep.hf import hf_config, hf_name
+from bench.sweep.hf.configuration import hf_config, hf_name
 from bench.sweep.models import shape_of
 from bench.workload.build import PARAM_DTYPES, build_model
 from bench.workload.user_code import call, load_function

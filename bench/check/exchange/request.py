@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from bench.record.handover import read_handover
 from bench.sweep.fields import TrialConfig
-from bench.sweep.hf import hf_config
+from bench.sweep.hf.configuration import hf_config
 from bench.sweep.models import has_own_code, model_name, own_functions
 from bench.workload.own_files import own_code_hash
 

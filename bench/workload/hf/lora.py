@@ -13,7 +13,7 @@ from torch import nn
 
 from bench.errors import BenchError
 from bench.sweep.fields import ALL_LINEAR, LoraSpec
-from bench.sweep.hf import INSTALL
+from bench.sweep.hf.configuration import INSTALL
 from bench.workload.hf.model import seeded
 from bench.workload.user_errors import described
 

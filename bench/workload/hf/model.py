@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from bench.errors import BenchError
-from bench.sweep.hf import INSTALL
+from bench.sweep.hf.configuration import INSTALL
 from bench.workload.blocks import Checkpointing
 from bench.workload.build import PARAM_DTYPES
 

@@ -17,8 +17,8 @@ import torch._dynamo
 
 from bench.drive.recorded_launches import COMPILE_S, limits_of
 from bench.errors import BenchError
+from bench.measure.compiling import CompileWatch, compiled
 from bench.rank.columns import facts_before, measured_columns, train_losses
-from bench.rank.compiling import CompileWatch, compiled
 from bench.rank.protocol import Observations, run_protocol
 from bench.rank.witnessed import witness_updates
 from bench.rank.witnessed_columns import witnessed_columns, witnessed_rows

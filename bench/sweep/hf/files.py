@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from bench.sweep.faults import Location
 from bench.sweep.fields import SweepSpec, TrialConfig
-from bench.sweep.hf import hf_faults
+from bench.sweep.hf.configuration import hf_faults
 from bench.sweep.paths import with_settings
 
 _KEYS = ("model", "model.hf", "lora")
