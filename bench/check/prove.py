@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 
@@ -11,12 +12,12 @@ from bench.check import checklist, native_lines
 from bench.check.cases import CASES
 from bench.check.exchange.lines import TITLES, Line, Verdict, failed, unproven
 from bench.check.exchange.request import ProofRequest
-from bench.check.float32 import ROUNDING
+from bench.check.float32 import ROUNDING, InDouble
 from bench.check.native import NativeStep
 from bench.check.own_batches import prove_own_batches
 from bench.check.precision_line import precision_line
 from bench.check.step import Step, make_step
-from bench.check.subject import Subject, TooLarge, is_random_at_rest, make_subject, reentrant_hint, unequal_layers
+from bench.check.subject import Subject, TooLarge, is_random_at_rest, reentrant_hint, subject_of, unequal_layers
 from bench.check.trial_run import Watched
 from bench.check.trying import Tried, run_cases, try_step
 from bench.errors import BenchError
@@ -44,14 +45,7 @@ def prove(request: ProofRequest, agreement: Agreement | None = None, validate: V
     if request.own is not None:
         return in_order(prove_own_batches(request, agreement or SingleRankAgreement(), _layers_line))
     try:
-        subject = make_subject(
-            request.model,
-            request.seed,
-            request.activation_checkpointing,
-            request.param_dtype,
-            request.model_args,
-            "--model" if request.user_code is None else "model.factory",
-        )
+        subject = subject_of(request)
         step = None if request.step is None else make_step(load(request.step, "--step"), request.step)
     except TooLarge as reason:
         return unproven(str(reason))
@@ -103,17 +97,19 @@ def prove_loop(
         agreement=agreement,
     )
     step = make_step(native)
-    tried = Tried(
-        *run_cases(
-            step,
-            subject,
-            deadline_s,
-            agreement.world_size,
-            agreement.rank,
-            implementations={request.optimizer: request.optimizer_implementation},
-            weight_decay=request.weight_decay,
+    # Models of transformers cast to float32 inside, which would hide nine digits.
+    with contextlib.nullcontext() if request.hf is None else InDouble():
+        tried = Tried(
+            *run_cases(
+                step,
+                subject,
+                deadline_s,
+                agreement.world_size,
+                agreement.rank,
+                implementations={request.optimizer: request.optimizer_implementation},
+                weight_decay=request.weight_decay,
+            )
         )
-    )
     watched = tried.watched
     if tried.error is not None:
         return failed(_raised(tried.error, subject))

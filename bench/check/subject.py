@@ -14,10 +14,14 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
+from bench.check.exchange.request import ProofRequest
 from bench.check.reduced import reduced
+from bench.check.reduced_hf import reduced_config
 from bench.errors import BenchError
 from bench.loop import batch_coupled_layers, forward_is_random, logits_in, random_layers
+from bench.sweep.fields import LoraSpec
 from bench.sweep.presets import PRESETS
+from bench.workload.blocks import Checkpointing
 from bench.workload.build import build_model
 from bench.workload.models import require_model, seed_everything
 from bench.workload.user_code import call, load_function
@@ -105,10 +109,59 @@ class TooLarge(Exception):
     """Report that a model is too large to be proved on this machine."""
 
 
+def subject_of(request: ProofRequest) -> Subject:
+    """Build the model of a request, with its adapters.
+
+    The second factor of an adapter begins as zero, which would leave nothing to prove of the first: it is drawn here.
+
+    Raises:
+        BenchError: It cannot be built; says why.
+        TooLarge: Its float64 state does not fit into the free memory.
+    """
+    if request.hf is not None:
+        subject = _subject_of_hf(request)
+    else:
+        subject = make_subject(
+            request.model, request.seed, request.activation_checkpointing, request.param_dtype, request.model_args
+        )
+    if request.lora is not None:
+        from bench.workload.hf.lora import add_lora
+
+        subject.model = add_lora(subject.model, LoraSpec.model_validate(request.lora), request.seed, "cpu")
+        generator = torch.Generator().manual_seed(request.seed)
+        with torch.no_grad():
+            for parameter in subject.model.parameters():
+                if parameter.requires_grad and not parameter.any():
+                    parameter.normal_(0.0, 0.02, generator=generator)
+    if request.hf is not None:
+        from bench.workload.hf.model import checkpoint_blocks
+
+        checkpoint_blocks(subject.model, request.activation_checkpointing, request.model)
+    return subject
+
+
+def _subject_of_hf(request: ProofRequest) -> Subject:
+    """Build a Hugging Face model, cut down where it is large and its architecture allows it."""
+    from bench.workload.hf.model import build_hf_model, full_config
+
+    assert request.hf is not None, "the request is for such a model"
+    whole = full_config(request.hf, request.model)
+    small, note = reduced_config(whole)
+    options = (request.model, request.seed, request.param_dtype)
+    try:
+        hollow = build_hf_model(small, *options, "meta", request.attn_implementation)
+    except BenchError:  # settings of its own that must go with those that were cut
+        small, note = whole, ""
+        hollow = build_hf_model(small, *options, "meta", request.attn_implementation)
+    refuse_too_large(sum(parameter.numel() for parameter in hollow.parameters()), request.model, note)
+    built = build_hf_model(small, *options, "cpu", request.attn_implementation)
+    return Subject(built, int(small["vocab_size"]), note=note)
+
+
 def make_subject(
     model: str,
     seed: int,
-    activation_checkpointing: bool = False,
+    activation_checkpointing: Checkpointing = False,
     param_dtype: str = "fp32",
     args: Mapping[str, Any] | None = None,
     setting: str = "--model",

@@ -34,7 +34,8 @@ _COLORS = {"PASS": "green", "FAIL": "red", "NOT PROVEN": "yellow", "NOT APPLICAB
 @click.option(
     "--model",
     metavar="NAME",
-    help="Without SWEEP: a preset, or MODULE:FUNCTION that builds a model.  [default: gpt2-nano]",
+    help="Without SWEEP: a preset, MODULE:FUNCTION that builds a model, or a config.json of Hugging Face.  "
+    "[default: gpt2-nano]",
 )
 @click.option(
     "--device",
@@ -99,7 +100,7 @@ def check(
     rows: list[dict[str, Any]] = []
     verdicts = []
     on_one_rank: dict[str, list[Line]] = {}
-    launcher = rank_launcher()
+    launcher = rank_launcher(needs_hf=any(request.hf is not None or request.lora is not None for request in requests))
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder, Interrupts() as interrupts:
         launcher.warm_up()  # signals are merely noted: none comes between the start of a server and the note of it
         for request in requests:
@@ -130,6 +131,7 @@ def _requests(
 ) -> Iterator[ProofRequest]:
     """List what is to be proved, each distinct configuration once, in the order of the file."""
     from bench.check.exchange.request import ProofRequest, request_of
+    from bench.sweep.hf.configuration import hf_config, is_hf
 
     if sweep_file is None:
         if step is None and model is None:
@@ -141,6 +143,7 @@ def _requests(
         folder = os.fspath(Path.cwd())
         yield ProofRequest(
             model=model or "gpt2-nano",
+            hf=hf_config(model) if model is not None and is_hf(model) else None,
             step=step,
             device=where,
             world_size=world_size,

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("example", metavar="[EXAMPLE]", required=False)
-@click.option("--model", metavar="NAME", help="What to train: the name of a preset, such as gpt2-124m.")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="What to train: a preset, such as gpt2-124m, MODULE:FUNCTION, or a config.json of Hugging Face.",
+)
 @click.option(
     "--data",
     metavar="FILES",
@@ -115,7 +119,7 @@ def _asked(told: dict[str, Any]) -> Asked:
     from bench.sweep.presets import PRESETS
 
     if "model" not in told:
-        raise BenchError(f"--model is missing. Add it, with one of {', '.join(PRESETS)}.")
+        raise BenchError(f"--model is missing. Add it, with one of {', '.join(PRESETS)}, or a config.json.")
     if "global_batch_size" not in told:
         raise BenchError(
             "--global-batch-size is missing. Add it: the sequences of one update of your run, over all GPUs."

@@ -37,9 +37,11 @@ def data_faults(sweep: Sweep) -> list[str]:
     from bench.sweep.data_files import data_specs, place_of, setting_of
     from bench.sweep.document import read_document
     from bench.sweep.flags import flag_of
+    from bench.sweep.hf.files import model_faults
     from bench.workload.data import corpus
 
     found = [(place_of(text, places), text) for data, places in data_specs(sweep.spec) for text in corpus.faults(data)]
+    found += model_faults(sweep.spec)
     found = list(dict.fromkeys(found))
     if sweep.path is None:  # the settings came from flags
         named = [(setting_of(text), text) for _, text in found]

@@ -16,6 +16,9 @@ from bench.sweep.settings import FLAG_OF, SETTINGS
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _KINDS = {"string": str, "int64": int, "float64": float}
+_WITH_WORDS = {setting.path for setting in SETTINGS if setting.kind == "bool" and setting.choices}
+"""Settings that are true, false or one of some words; such an option alone means true."""
+_WORDS = {"true": True, "false": False}
 
 
 def _setting(flag: str, help: str, kind: Any = str) -> Callable[[CommandT], CommandT]:
@@ -27,11 +30,13 @@ def _settings(command: CommandT) -> CommandT:
     """Add an option for every setting of a trial, named by its dotted path; what it takes is checked as in a file."""
     first = {setting.flag: setting.path for setting in reversed(SETTINGS)}
     for setting in reversed(SETTINGS):
-        if setting.is_section or first[setting.flag] != setting.path:
+        if setting.is_section or setting.equals is not None or first[setting.flag] != setting.path:
             continue
         default = "" if setting.default in (None, "false") else f"  [default: {setting.default}]"
         options: dict[str, Any] = {"help": _in_flags(setting.sentence) + default, "default": None}
-        if setting.kind == "bool":
+        if setting.path in _WITH_WORDS:
+            options |= {"flag_value": "true", "is_flag": False, "metavar": f"[{'|'.join(setting.choices)}]"}
+        elif setting.kind == "bool":
             options |= {"is_flag": True}
         else:
             options |= {"type": _KINDS[setting.kind], "metavar": "|".join(setting.choices) or None}
@@ -83,6 +88,7 @@ def run(ctx: click.Context, /, out: Path | None, **given: Any) -> None:
         length["preset"] = "quick"
     measure = length | {"rounds": 1} | {name: given.pop(name) for name in ("quality_updates", "timeout_s")}
     config = own_code_named({name.replace("__", "."): value for name, value in given.items()})
+    config |= {path: _WORDS.get(config[path], config[path]) for path in _WITH_WORDS}
     # The folder's name holds the trial's id, which needs the settings checked first.
     draft = sweep_from_flags(config, measure, "run")
     refuse_bad_data(draft)

@@ -96,6 +96,7 @@ def sweep(
     from bench.drive.folder import repair_folder, set_folder_aside
     from bench.drive.work import rank_launcher
     from bench.sweep.expand import expand
+    from bench.sweep.hf.files import needs_hf
 
     require_current_folder()
     messages = Console(stderr=True)
@@ -117,7 +118,7 @@ def sweep(
             messages.print(line, highlight=False, markup=False)
     try:
         with SweepProgress(messages) as progress:
-            launcher = rank_launcher("spawn" if start_method == "spawn" else "forkserver")
+            launcher = rank_launcher("spawn" if start_method == "spawn" else "forkserver", needs_hf(asked.spec))
             summary = run_sweep(
                 asked,
                 folder,

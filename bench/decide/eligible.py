@@ -17,6 +17,7 @@ _MOST_PROBLEMS = 8
 """Training problems listed."""
 _DISQUALIFYING = {
     "throttled_hw": "the GPU throttled, so the speed does not count",
+    "not_compiled": "it ran eager code, so the speed is not that of a compiled model",
     "no_gradient": "trainable parameters got no gradient, so it does not train what was asked",
 }
 _SAME_DATA = tuple(name for name in WORK if name not in PROBLEM)

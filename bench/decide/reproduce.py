@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from bench.units import counted
 
 _TOLD_TWICE = ("amp_mode", "world_size", "micro_batch_size", "global_batch_size", "seq_len", "seed")
 """Settings that a row has as columns too, under the same name."""
+_PLAIN = re.compile(r"[A-Za-z0-9_./+](?:[A-Za-z0-9_./+ =()*-]|:(?=[^ ]))*")
+"""Texts that need no quotes, wherever they stand; what YAML reads as another value gets them all the same."""
 
 
 def sweep_file_lines(row: Row, measure: str = "{rounds: 3}") -> list[str]:
@@ -80,15 +83,78 @@ def torchrun_lines(row: Row) -> list[str]:
         "fp16": "torch.autocast(dtype=torch.float16) and a GradScaler, one scale per window",
     }.get(str(mode), str(mode))
     sync = ", no_sync() around all but the window's last forward and backward" if (ranks or 1) > 1 else ""
-    hugging = [f"per_device_train_batch_size={micro}", f"gradient_accumulation_steps={steps}"]
-    hugging += [f"{mode}=True"] if mode in ("bf16", "fp16", "tf32") else []
-    hugging += ["gradient_checkpointing=True"] if row.get("activation_checkpointing") else []
     return [
         f"{threads}torchrun --standalone --nproc-per-node {ranks or 'RANKS'} train.py",
         f"micro-batch {micro} per rank, {counted(steps, 'accumulation step')}: global batch {batch}",
         f"{precision}{sync}",
-        f"Hugging Face: {' '.join(hugging)}",
+        *_model_lines(row),
+        f"Hugging Face: {' '.join(_trainer_words(row))}",
+        f"Accelerate: {_accelerate_words(row)}",
+        f"Lightning: {_lightning_words(row)}",
     ]
+
+
+def _model_lines(row: Row) -> list[str]:
+    """Say what a script does to the model itself: where it comes from, LoRA, checkpointing, compilation."""
+    config = _config(row)
+    model, lora = config.get("model") or {}, config.get("lora")
+    lines = []
+    if model.get("hf") is not None:
+        attention = model.get("attn_implementation")
+        chosen = f", attn_implementation={attention!r}" if attention else ""
+        lines.append(f"AutoModelForCausalLM.from_config(config{chosen}), config: {_yaml(model['hf'])}")
+    if lora is not None:
+        words = (
+            f"r={lora.get('r')}, lora_alpha={lora.get('alpha')}, target_modules={_targets(lora)}, "
+            f"lora_dropout={lora.get('dropout')}"
+        )
+        lines.append(f"peft.get_peft_model(model, peft.LoraConfig({words}))")
+    if row.get("activation_checkpointing"):
+        lines.append(f"blocks through torch.utils.checkpoint.checkpoint(..., use_reentrant={_is_reentrant(row)})")
+    if row.get("compile"):
+        lines.append("torch.compile(model)")
+    return lines
+
+
+def _targets(lora: dict[str, Any]) -> str:
+    names = [name.strip() for name in str(lora.get("target_modules")).split(",")]
+    return repr(names[0] if names == ["all-linear"] else names)
+
+
+def _is_reentrant(row: Row) -> bool:
+    return bool(row.get("reentrant_checkpointing"))
+
+
+def _trainer_words(row: Row) -> list[str]:
+    """Give the same as arguments of transformers' `TrainingArguments`."""
+    mode = row.get("amp_mode")
+    words = [
+        f"per_device_train_batch_size={row.get('micro_batch_size')}",
+        f"gradient_accumulation_steps={row.get('accumulation_steps')}",
+    ]
+    words += [f"{mode}=True"] if mode in ("bf16", "fp16", "tf32") else []
+    if row.get("activation_checkpointing"):
+        words.append("gradient_checkpointing=True")
+        words.append(f"gradient_checkpointing_kwargs={{'use_reentrant': {_is_reentrant(row)}}}")
+    return words + ["torch_compile=True"] * bool(row.get("compile"))
+
+
+def _accelerate_words(row: Row) -> str:
+    mixed = row.get("amp_mode") if row.get("amp_mode") in ("bf16", "fp16") else "no"
+    return f"Accelerator(gradient_accumulation_steps={row.get('accumulation_steps')}, mixed_precision={mixed!r})"
+
+
+def _lightning_words(row: Row) -> str:
+    precision = {"bf16": "bf16-mixed", "fp16": "16-mixed"}.get(str(row.get("amp_mode")), "32-true")
+    ranks = row.get("world_size")
+    words = [
+        f"accumulate_grad_batches={row.get('accumulation_steps')}",
+        f"precision={precision!r}",
+        f"devices={ranks}",
+        *(["strategy='ddp'"] if (ranks or 1) > 1 else []),
+        *([f"gradient_clip_val={row['clip_norm']}"] if row.get("clip_norm") is not None else []),
+    ]
+    return f"Trainer({', '.join(words)}), batches of {row.get('micro_batch_size')}"
 
 
 def _without_defaults(config: dict[str, Any]) -> dict[str, Any]:
@@ -108,6 +174,12 @@ def _without_defaults(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _yaml(value: Any) -> str:
+    """Write a value as one line of YAML; in braces a comma or a colon of a text would end it."""
     from bench.sweep.trial import show_value
 
-    return show_value(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_yaml, value)) + "]"
+    is_plain = not isinstance(value, str) or _PLAIN.fullmatch(value) is not None
+    return show_value(value) if is_plain else json.dumps(value, ensure_ascii=False)

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from bench.errors import BenchError
+from bench.sweep.hf.configuration import hf_config, is_hf, longest_sequence, sizes_of, vocabulary
 from bench.sweep.presets import PRESETS
 from bench.workload.data.documents import find_columns
 from bench.workload.data.row_files import Kind
@@ -39,7 +40,11 @@ class Source:
     tokens: int | None = None
     """Tokens that the data have; null where there are always enough."""
     vocab_size: int = 0
-    """Every token id of the data is below it; 0 where every model takes them."""
+    """Every token id of the data is below it, 0 where every model takes them; of a configuration how many it takes."""
+    name: str = ""
+    """What the sweep is called by; empty for what the section says."""
+    longest: int | None = None
+    """Most tokens of a sequence that a configuration allows; null where that is known otherwise, or not."""
 
 
 def model_source(text: str) -> Source:
@@ -50,14 +55,37 @@ def model_source(text: str) -> Source:
     """
     if ":" in text and "/" not in text:
         return Source({"factory": text}, f'{{factory: "{text}"}}', "a function of your own: docs/own-model.md")
-    if "/" in text or text.endswith((".json", ".py")):
+    if is_hf(text):
+        return _hf_source(text)
+    if text.endswith(".py"):
         raise BenchError(
-            f"--model = {text} is neither a preset nor a function of your own, package.module:function, and this "
-            f"version trains no other models: no configuration files or names of a hub. Use one of "
-            f"{', '.join(PRESETS)}, or a function that builds yours (docs/own-model.md)."
+            f"--model = {text} is a file. Name the function in it that builds the model, package.module:function "
+            f"(docs/own-model.md), or use one of {', '.join(PRESETS)}."
         )
     said = PRESETS[text].sentence.rstrip(".") if text in PRESETS else ""
     return Source({"preset": text}, f"{{preset: {text}}}", said)
+
+
+def _hf_source(text: str) -> Source:
+    """Look into a Hugging Face configuration now, so that a slip is not found by the first launch.
+
+    Raises:
+        BenchError: There is no such file, it cannot be used, or it looks like the name of a hub.
+    """
+    if not text.isprintable():
+        raise BenchError(f"--model = {text!r} holds characters that do not print. Rename the folder or the file.")
+    config = _found(lambda: hf_config(text), "--model")
+    kind, longest = str(config["model_type"]), longest_sequence(config)
+    sizes = " x ".join(str(size) for size in sizes_of(config))
+    said = f"{kind}{f', {sizes} (blocks x width)' if sizes else ''}; docs/hugging-face.md"
+    return Source(
+        {"hf": text},
+        f"{{hf: {json.dumps(text, ensure_ascii=False)}}}",
+        said,
+        vocab_size=vocabulary(config) or 0,
+        name=kind,
+        longest=longest,
+    )
 
 
 def data_source(text: str) -> Source:
@@ -113,15 +141,15 @@ def _flow(value: Any) -> str:
     return str(value) if value in ("stdlib", "packed", "ragged") else json.dumps(value, ensure_ascii=False)
 
 
-def _found(look: Callable[[], Found]) -> Found:
+def _found(look: Callable[[], Found], option: str = "--data") -> Found:
     """Look for the files now, so that a slip is not found by the first launch."""
     try:
         return look()
     except BenchError as error:  # it speaks of the setting of a sweep file
-        said = str(error)
-        if said.startswith("data."):
-            raise BenchError(f"--data = {said.partition(' = ')[2]}") from None
+        setting, is_setting, said = str(error).partition(" = ")
+        if is_setting and " " not in setting:
+            raise BenchError(f"{option} = {said}") from None
         raise BenchError(
-            f"--data: {said} (bench init takes the usual names of columns; others are keys of data in a sweep file, "
+            f"{option}: {error} (bench init takes the usual names of columns; others are keys of data in a sweep file, "
             "docs/data.md.)"
         ) from None

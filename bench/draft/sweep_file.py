@@ -96,29 +96,32 @@ def draft_sweep(asked: Asked, command: str) -> Draft:
 
 def _checked(asked: Asked) -> tuple[TrialConfig, str]:
     """Check the settings together as those of one trial, and choose what was left open."""
-    model = re.sub(r"[^A-Za-z0-9_-]+", "-", next(iter(asked.model.section.values())))
+    model = re.sub(r"[^A-Za-z0-9_-]+", "-", asked.model.name or next(iter(asked.model.section.values())))
     name = asked.name if asked.name is not None else f"{model}-{asked.target.name}"
     settings = {
         "model": asked.model.section,
         "data": asked.data.section,
         "global_batch_size": asked.global_batch_size,
-        "seq_len": asked.seq_len,
+        # A default that the configuration rules out would be a fault of nobody's.
+        "seq_len": asked.seq_len if asked.seq_len is not None else asked.model.longest,
     }
     config = sweep_from_flags(settings, {}, name).spec.base
     if asked.seq_len is None:
         shape, usual = shape_of(config.model), _SEQ_LEN[asked.target.device]
-        config = config.model_copy(update={"seq_len": usual if shape is None else min(shape.max_seq_len, usual)})
-    _check_data(asked.data, config)
+        longest = asked.model.longest if shape is None else shape.max_seq_len
+        config = config.model_copy(update={"seq_len": min(longest or usual, usual)})
+    _check_data(asked.data, config, asked.model.vocab_size)
     return config, name
 
 
-def _check_data(data: Source, config: TrialConfig) -> None:
-    """Refuse data that every launch would refuse."""
+def _check_data(data: Source, config: TrialConfig, vocab_size: int) -> None:
+    """Refuse data that every launch would refuse; a vocabulary of 0 is not known."""
     shape, given = shape_of(config.model), next(iter(data.section.values()))
-    if shape is not None and data.vocab_size > shape.vocab_size:
+    takes = vocab_size if shape is None else shape.vocab_size
+    if takes and data.vocab_size > takes:
         raise BenchError(
             f"--data = {given} has token ids up to {data.vocab_size - 1}, but --model {model_name(config.model)} takes "
-            f"ids below {shape.vocab_size}. Use a model with a larger vocabulary, or data with smaller ids."
+            f"ids below {takes}. Use a model with a larger vocabulary, or data with smaller ids."
         )
     if data.tokens is not None and data.tokens <= config.seq_len:
         raise BenchError(
@@ -170,7 +173,8 @@ def _head(asked: Asked, config: TrialConfig, varied: str, name: str, command: st
 
 def _base(asked: Asked, config: TrialConfig) -> Iterator[str]:
     target, shape = asked.target, shape_of(config.model)
-    longest = "" if shape is None else f", at most {shape.max_seq_len:,} here"
+    most = asked.model.longest if shape is None else shape.max_seq_len
+    longest = "" if most is None else f", at most {most:,} here"
     settings = {
         f"device: {target.device}": "" if target.gpus else "no GPU is used, also where there is one",
         f"model: {asked.model.flow}": asked.model.comment,
@@ -209,7 +213,7 @@ def _micro_batch_size_axis(asked: Asked) -> Iterator[str]:
             _INDENT,
         )
         yield f"  micro_batch_size: {{max: {min(batch, LARGEST_SEARCHED)}}}"
-        if "preset" not in asked.model.section:
+        if "factory" in asked.model.section:
             return
         yield from _remark(
             "Does computing each block twice, to keep less of it, pay off by a larger micro-batch? Twice the trials:",

@@ -30,6 +30,7 @@ from bench.launch.launcher import Launcher
 from bench.record.journal import Journal
 from bench.record.paths import SweepPaths
 from bench.sweep.expand import MachineFacts, expand
+from bench.sweep.hf.files import needs_hf
 from bench.sweep.trial import Search, Skipped, Sweep, Trial
 
 
@@ -114,7 +115,7 @@ def run_sweep(
             if journal.torn_bytes:
                 progress.note(f"cut an unfinished last line off {paths.journal} ({journal.torn_bytes} bytes)")
             record = Record(paths, sweep.name, journal, lock)
-            launcher = launcher or rank_launcher()
+            launcher = launcher or rank_launcher(needs_hf=needs_hf(sweep.spec))
             proofs = Proofs(paths, launcher, interrupts) if prove else None
             launches = RecordedLaunches(
                 sweep, paths, record, launcher, progress, interrupts, deadline_s, proofs, telemetry

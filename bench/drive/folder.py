@@ -20,6 +20,7 @@ from bench.record.paths import SweepPaths
 from bench.record.variables import decisive_variables
 from bench.sweep.expand import MachineFacts
 from bench.sweep.fields import TrialConfig
+from bench.sweep.hf.configuration import config_hash
 from bench.sweep.models import own_functions
 from bench.sweep.trial import Sweep
 from bench.units import listed
@@ -58,6 +59,9 @@ def make_header(sweep: Sweep, configs: Iterable[TrialConfig], facts: MachineFact
         "device": facts.device,
         "environment": decisive_variables(os.environ, facts.device),
         "corpora": {corpus_name(config.data): load_corpus(config.data).content_hash for config in sources.values()},
+        "models": {
+            config.model.hf: config_hash(config.model.hf) for config in configs if isinstance(config.model.hf, str)
+        },
         **own,
     }
 
@@ -81,7 +85,7 @@ def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path
     differing = {
         key: (old[key], header[key])
         for key in header
-        if key not in ("corpora", "environment", "measure", "schema_version", "user_code")
+        if key not in ("corpora", "models", "environment", "measure", "schema_version", "user_code")
         and key in old
         and old[key] != header[key]
     }
@@ -93,9 +97,11 @@ def check_header(old: Mapping[str, Any], header: Mapping[str, Any], folder: Path
         values = (before.get(name, "not set"), header["environment"].get(name, "not set"))
         if values[0] != values[1]:
             differing[f"environment variable {name}"] = values
-    for name, content_hash in header["corpora"].items():
-        if old["corpora"].get(name, content_hash) != content_hash:
-            differing[f"content of {name}"] = (old["corpora"][name], content_hash)
+    for kind in ("corpora", "models"):
+        for name, content_hash in header[kind].items():
+            known = old.get(kind, {}).get(name, content_hash)
+            if known != content_hash:
+                differing[f"content of {name}"] = (known, content_hash)
     for name, now in header.get("user_code", {}).items():
         before = old.get("user_code", {}).get(name, now)
         if before != now:

@@ -29,9 +29,12 @@ from bench.launch.watchdog import LaunchLimits, Stopped
 from bench.record.atomic import words_of
 from bench.record.paths import SweepPaths
 from bench.record.store import part_name
+from bench.sweep.fields import MeasureSpec, TrialConfig
 from bench.sweep.models import has_own_code
 from bench.sweep.trial import Sweep
 
+COMPILE_S = 900.0
+"""Limit of start and of silence where the model is compiled and the file names none [s]."""
 _CLOCK_STEP_S = 1.0
 """How far wall clock and monotonic clock may move apart during a launch [s]."""
 
@@ -91,8 +94,7 @@ class RecordedLaunches:
         self.progress.launch_begin(launch)
         with self.telemetry.watching(config.device, len(ranks), self._wait, self._is_hurried) as watch:
             started, clocks = datetime.now(UTC), _clocks()
-            own_s = (measure.start_timeout_s, measure.timeout_s, measure.stall_timeout_s)
-            limits = LaunchLimits(*own_s, self.seconds_left())
+            limits = limits_of(measure, config, self.seconds_left())
             if self.interrupts.number is None:
                 end = self.launcher.run(TRIAL, files, ranks, limits, self.record.renew_lock, self.interrupts)
             else:
@@ -133,6 +135,20 @@ class RecordedLaunches:
         while (self.paths.folder / part_name(launch.trial.trial_id, launch.round, launch.attempt)).exists():
             launch = replace(launch, attempt=launch.attempt + 1)
         return launch
+
+
+def limits_of(measure: MeasureSpec, config: TrialConfig, sweep_s: float | None) -> LaunchLimits:
+    """Bound a launch: a model that is compiled may take long to start, and to go on where it is compiled again.
+
+    A limit that the file names stands.
+    """
+    wanted = {
+        name: max(COMPILE_S, getattr(measure, name))
+        if config.compile and name not in measure.model_fields_set
+        else getattr(measure, name)
+        for name in ("start_timeout_s", "stall_timeout_s")
+    }
+    return LaunchLimits(wanted["start_timeout_s"], measure.timeout_s, wanted["stall_timeout_s"], sweep_s)
 
 
 def _not_begun(ranks: range) -> LaunchEnd:

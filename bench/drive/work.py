@@ -10,6 +10,10 @@ PRELOADED = ("bench.rank.preload",)
 """What a fork server imports, so that a rank needs no more imports once it is forked."""
 
 
-def rank_launcher(start_method: StartMethod = "forkserver") -> Launcher:
-    """Make a launcher whose servers have torch and the work of a rank loaded."""
-    return Launcher(start_method, preload=PRELOADED)
+PRELOADED_FOR_HF = "bench.workload.hf.preload"
+"""What it imports besides for Hugging Face models and LoRA."""
+
+
+def rank_launcher(start_method: StartMethod = "forkserver", needs_hf: bool = False) -> Launcher:
+    """Make a launcher whose servers have torch and the work of a rank loaded, and transformers and peft if needed."""
+    return Launcher(start_method, preload=(*PRELOADED, PRELOADED_FOR_HF) if needs_hf else PRELOADED)

@@ -10,6 +10,7 @@ from bench.loop.buffered import BufferedWindow, Window
 from bench.loop.checkpoint import CheckpointHook, restore_state, save_state
 from bench.loop.divergence import diverged_parameters, parameters_checksum
 from bench.loop.equivalence import batch_coupled_layers, forward_is_random, random_layers
+from bench.loop.fitness import NoGradient
 from bench.loop.grouping import windows
 from bench.loop.loop import AccumulationLoop
 from bench.loop.losses import SummedCrossEntropy, count_valid, logits_in, sum_target_weights
@@ -29,6 +30,7 @@ __all__ = [
     "DdpGradientSync",
     "GlooAgreement",
     "GradientSync",
+    "NoGradient",
     "NoObserver",
     "Observer",
     "Observers",

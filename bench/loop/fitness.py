@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -42,6 +42,47 @@ def refuse_unfit(model: nn.Module, ddp_options: Mapping[str, Any]) -> None:
         )
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ValueError("the model has no trainable parameter: there is nothing to synchronise.")
+
+
+class NoGradient(ValueError):
+    """Report trainable parameters that received no gradient, which ends the training."""
+
+    def __init__(self, names: Sequence[str], text: str) -> None:
+        super().__init__(text)
+        self.names = tuple(names)
+        """Of the parameters, as the model names them."""
+
+
+def refuse_constant_loss(model: nn.Module, loss: Tensor) -> None:
+    """Refuse a loss that no trainable parameter takes part in: its backward would say no more than that.
+
+    Raises:
+        NoGradient: Names the parameters, and the cure for the usual cause.
+    """
+    if loss.requires_grad:
+        return
+    names = trainable_names(model)
+    shown = ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES))
+    raise NoGradient(
+        names,
+        f"no trainable parameter received a gradient, since the loss depends on none: {shown}. Reentrant activation "
+        "checkpointing cuts off blocks whose inputs need no gradient, such as LoRA's behind a frozen embedding: use "
+        "the non-reentrant kind.",
+    )
+
+
+_MOST_NAMES = 4
+"""Parameters that a message names."""
+
+
+def trainable_names(model: nn.Module) -> list[str]:
+    """Name the parameters that are to be trained, as the model without wrappers of ours does."""
+    wrapped = "module.model." if isinstance(model, DistributedDataParallel) else ""
+    return [
+        name.removeprefix(wrapped)
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and name.startswith(wrapped)
+    ]
 
 
 @contextmanager

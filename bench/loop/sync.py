@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bench.loop.fitness import explain_reentrant, refuse_unfit
+from bench.loop.fitness import NoGradient, explain_reentrant, refuse_unfit
 from bench.loop.plan import WindowPlan
 from bench.loop.replica import Replica
 
@@ -95,7 +95,7 @@ class DdpGradientSync(GradientSync):
         try:
             self._ddp._check_reducer_finalized()  # type: ignore[no-untyped-call]
         except RuntimeError as error:
-            raise ValueError(self._name_unused(str(error))) from error
+            raise self._name_unused(str(error)) from error
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -106,15 +106,17 @@ class DdpGradientSync(GradientSync):
         except RuntimeError as error:
             if "finished reduction in the prior iteration" not in str(error):
                 raise
-            raise ValueError(self._name_unused(str(error), "a micro-batch")) from error
+            raise self._name_unused(str(error), "a micro-batch") from error
 
-    def _name_unused(self, text: str, where: str = "a window's last micro-batch") -> str:
+    def _name_unused(self, text: str, where: str = "a window's last micro-batch") -> NoGradient:
         """Turn DistributedDataParallel's parameter indices into names."""
         names = [name for name, parameter in self._replica.model.named_parameters() if parameter.requires_grad]
         found = re.search(r"did not receive grad for rank \d+: ([\d ]+)", text)
         indices = [int(index) for index in found.group(1).split()] if found else []
-        unused = ", ".join(names[index] for index in indices if index < len(names)) or text
-        return (
-            f"parameters without a gradient in {where}: {unused} - several ranks would take different steps - freeze "
-            "them (requires_grad_(False)), use them in the loss, or pass unused_parameters='search'"
+        unused = [names[index] for index in indices if index < len(names)]
+        return NoGradient(
+            unused,
+            f"parameters without a gradient in {where}: {', '.join(unused) or text} - several ranks would take "
+            "different steps - freeze them (requires_grad_(False)), use them in the loss, or pass "
+            "unused_parameters='search'",
         )

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.loop.buffered import Window
+from bench.loop.fitness import refuse_constant_loss
 from bench.loop.observer import Observer
 from bench.loop.precision import Precision
 from bench.loop.sync import GradientSync
@@ -45,6 +46,7 @@ def accumulate_window(
             observer.phase_begin("forward")
             with precision.autocast():
                 loss = loss_sum(sync.model, micro_batch)
+            refuse_constant_loss(sync.model, loss)
             observer.phase_begin("backward")
             precision.scale(loss * loss_weight).backward()  # type: ignore[no-untyped-call]
         total.add_(loss.detach())

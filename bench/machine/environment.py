@@ -15,6 +15,7 @@ import bench as package
 from bench.errors import EnvironmentFault
 from bench.launch.start_guards import limits_named
 from bench.machine.visible_gpus import explain_visible, hides_every_gpu
+from bench.standin import is_standin
 from bench.sweep.expand import MachineFacts
 from bench.telemetry.nvml import NvmlReport, device_files, read_nvml
 
@@ -40,7 +41,7 @@ def machine_facts(devices_asked: set[str]) -> MachineFacts:
     if fault is not None:
         raise EnvironmentFault(fault)
     uuids = tuple(gpu["uuid"] for gpu in torch.get("gpus", ()))
-    return MachineFacts("cuda", torch["device_count"], torch["bf16_supported"], uuids)
+    return MachineFacts("cuda", torch["device_count"], torch["bf16_supported"], uuids, not is_standin())
 
 
 def gpu_fault(devices_asked: set[str], nvml: NvmlReport, files: tuple[str, ...], torch: dict[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ import os
 import platform
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from bench.check.exchange.lines import ARITHMETIC
 from bench.loop import batch_coupled_layers, parameters_checksum, random_layers
 from bench.loop.switches import autocast_dtype_in_force, read_switches
 from bench.measure.host import cpu_16bit_dtypes, cpu_model, usable_cores
-from bench.measure.profiler import Part, UpdateSample
+from bench.measure.profiler import Part, PartName, UpdateSample
 from bench.measure.versions import cudnn_version, nccl_version
 from bench.rank.efficiency_columns import efficiency_facts, flops_columns
 from bench.rank.memory_columns import memory_columns, memory_facts
@@ -29,7 +30,7 @@ from bench.rank.workbench import Workbench
 from bench.record.variables import recorded_variables
 from bench.sweep.models import shape_of
 from bench.workload.build import PARAM_DTYPES
-from bench.workload.facts import gradient_dtype, parameter_counts
+from bench.workload.facts import gradient_dtype, hf_vocabulary, parameter_counts
 from bench.workload.samples import SampleSource
 
 
@@ -38,7 +39,6 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
     properties = bench.device.properties()
     is_gpu = bench.device.kind == "cuda"
     parameters = parameter_counts(bench.model)
-    shape = shape_of(bench.trial.config.model)
     return {
         "parameters_total": parameters.total,
         "parameters_trainable": parameters.trainable,
@@ -49,7 +49,7 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
         **bench.source.length_percentiles(),
         "unit": bench.data.unit,
         "flags": doubts(bench),
-        "vocab_size": None if shape is None else shape.vocab_size,
+        "vocab_size": _vocab_size(bench),
         **bench.switches,
         "autocast_dtype": _dtype_name(autocast_dtype_in_force(bench.loop.precision)),
         "grad_scaler": bench.loop.precision.scaler is not None and bench.loop.precision.scaler.is_enabled(),
@@ -73,6 +73,15 @@ def facts_before(bench: Workbench) -> dict[str, Any]:
     }
 
 
+def _vocab_size(bench: Workbench) -> int | None:
+    """Give the number of token ids that the model accepts; null where only its own code knows."""
+    source = bench.trial.config.model
+    shape = shape_of(source)
+    if source.hf is not None:
+        return hf_vocabulary(bench.model)
+    return None if shape is None else shape.vocab_size
+
+
 def doubts(bench: Workbench) -> list[str]:
     """Flag what is doubtful before the first update; the log says it in sentences [one rank]."""
     for sentence in [sentence for sentences in _doubtful_layers(bench.model).values() for sentence in sentences]:
@@ -88,7 +97,8 @@ def facts_flags(bench: Workbench) -> list[str]:
     return [
         *_doubtful_layers(bench.model),
         *(["largest_window_unknown"] if is_guessed else []),
-        *(["weights_not_param_dtype"] if stored != {wanted} else []),
+        # Adapters beside 16-bit weights are float32, as peft makes them.
+        *(["weights_not_param_dtype"] if stored != {wanted} and bench.trial.config.lora is None else []),
     ]
 
 
@@ -96,6 +106,11 @@ def _doubtful_layers(model: nn.Module) -> dict[str, list[str]]:
     """Give flag to sentences, for the flags that have any."""
     found = {"batch_coupled": batch_coupled_layers(model), "random_layers": random_layers(model)}
     return {flag: sentences for flag, sentences in found.items() if sentences}
+
+
+def no_gradient(names: Sequence[str]) -> list[str]:
+    """Flag trainable parameters that received no gradient: they are not trained."""
+    return ["no_gradient"] if names else []
 
 
 def measured_columns(bench: Workbench, observed: Observations, train_losses: dict[int, float | None]) -> dict[str, Any]:
@@ -108,8 +123,14 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
     return {
         **timed,
         "flags": sorted(
-            {*facts_flags(bench), *(["no_gradient"] if observed.without_gradient else []), *timed["flags"]}
+            {
+                *facts_flags(bench),
+                *timed["flags"],
+                *no_gradient(observed.without_gradient),
+                *_compile_flags(bench, observed),
+            }
         ),
+        **_compile_columns(observed),
         "parameters_without_gradient": list(observed.without_gradient),
         "micro_batches": sum(sample.micro_steps_run for sample in samples),
         "sequences": sum(count.sequences for count in counts),
@@ -134,6 +155,35 @@ def measured_columns(bench: Workbench, observed: Observations, train_losses: dic
         "final_train_loss": None if quality_updates is None else losses.get(quality_updates),
         "validation_loss": observed.validation_loss,
     }
+
+
+def _compile_columns(observed: Observations) -> dict[str, Any]:
+    """State how many graphs were compiled, in the first updates and later; null where nothing is compiled."""
+    graphs = observed.graphs
+    if graphs is None:
+        return {"compiled_graphs": None, "recompiled_graphs": None, "recompiled_graphs_timed": None}
+    later = sum(count for name, count in graphs.items() if name != "first")
+    return {
+        "compiled_graphs": graphs["first"],
+        "recompiled_graphs": later,
+        "recompiled_graphs_timed": sum(graphs[name] for name in _TIMED),
+    }
+
+
+def _compile_flags(bench: Workbench, observed: Observations) -> list[str]:
+    """Say where the timed part holds time of the compiler, or was not compiled after all."""
+    watch, graphs = bench.compile_watch, observed.graphs
+    if watch is None or graphs is None:
+        return []
+    found = {
+        "recompiled": any(graphs[name] for name in _TIMED),
+        "not_compiled": watch.gave_up or not any(graphs.values()),
+    }
+    return [flag for flag, is_raised in found.items() if is_raised]
+
+
+_TIMED: tuple[PartName, ...] = ("timed", "confirm", "whole")
+"""Parts whose durations are reported."""
 
 
 def update_rows(

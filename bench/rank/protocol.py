@@ -13,7 +13,8 @@ inside the timed part or shortly before it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.errors import BenchError
@@ -24,6 +25,7 @@ from bench.rank.ddp_warmup import waiting_updates
 from bench.rank.pace import WHOLE_UPDATES, Pace
 from bench.rank.quality import validation_loss
 from bench.rank.workbench import Workbench
+from bench.workload.facts import names_without_gradient
 
 MEMORY_UPDATES = 3
 """Updates of the memory pass; the optimizer's state exists from its start, and the second has only full rows."""
@@ -45,12 +47,14 @@ class Observations:
     """Phase in which the update of full rows peaked, and its requested bytes; None on a device without counters."""
     data_wait_s: float
     """Host time the timed part waited for its windows [s]."""
+    without_gradient: tuple[str, ...]
+    """Trainable parameters that had no gradient at the end of any update of the first parts, sorted."""
+    graphs: Mapping[PartName, int] | None
+    """Graphs that torch.compile compiled in the parts of each name, 0 left out; None where nothing is compiled."""
     validation_loss: float | None
     """Held-out loss per valid token over all ranks before update `quality_updates` [nats/token]; None without."""
     pace: Pace
     """What decided the length of warm-up and timed part."""
-    without_gradient: tuple[str, ...] = ()
-    """Trainable parameters that got no gradient in any update of the first parts."""
 
     def part(self, name: PartName) -> Iterator[Part]:
         """Give the parts of this name; those named timed are its segments."""
@@ -91,15 +95,14 @@ class _Launch:
         self._parts: list[Part] = []
         self._peak_phase: tuple[str, int] | None = None
         self._validation_loss: float | None = None
+        self._without_gradient: set[str] | None = None
+        self._graphs: Counter[PartName] = Counter()
         self._quality_update = bench.trial.measure.quality_updates or None
-        self._without_gradient = [name for name, its in bench.model.named_parameters() if its.requires_grad]
 
     def run(self) -> Observations:
         bench = self._bench
         self._run_first()
-        self._note_gradients()
         self._run_memory()
-        self._note_gradients()
         pace = self._make_pace()
         if self._quality_update is not None and self._quality_update < self._surely_done(pace):
             self._run_to_quality(self._quality_update)
@@ -118,9 +121,10 @@ class _Launch:
             tuple(self._parts),
             self._peak_phase,
             data_wait_s,
+            tuple(sorted(self._without_gradient or ())),
+            self._graphs if bench.compile_watch is not None else None,
             self._validation_loss,
             pace,
-            tuple(self._without_gradient),
         )
 
     def _make_pace(self) -> Pace:
@@ -168,19 +172,26 @@ class _Launch:
             bench.feed.shorten(bench.trial.config.accumulation_steps)
             self._run("whole", 1)
 
-    def _note_gradients(self) -> None:
-        """Leave those without a gradient now, which lie where the last update put them until the next window."""
-        left = {name for name, its in self._bench.model.named_parameters() if its.grad is None}
-        self._without_gradient = [name for name in self._without_gradient if name in left]
-
     def _as_rank0(self, updates: int) -> int:
         return int(self._bench.ranks.from_rank0(updates))
 
     def _run(self, name: PartName, updates: int, by_micro_steps: bool = False) -> Part:
         """Run so many windows as a part of the launch."""
         self._validate_when_due()
+        watch = self._bench.compile_watch
+        before = 0 if watch is None else watch.graphs
         self._parts.append(run_part(self._bench, name, updates, by_micro_steps))
+        self._graphs[name] += 0 if watch is None else watch.graphs - before
+        if name in UNSHORTENED:
+            self._look_for_gradients(self._parts[-1])
         return self._parts[-1]
+
+    def _look_for_gradients(self, part: Part) -> None:
+        """Note which parameters are still without a gradient: those of the last update stay until the next."""
+        if part.samples[-1].result != "empty":
+            missing = names_without_gradient(self._bench.model)
+            known = self._without_gradient
+            self._without_gradient = missing if known is None else known & missing
 
     def _run_to_quality(self, quality_update: int) -> None:
         """Run the updates before the quality update, if any are left."""

@@ -27,7 +27,7 @@ class WitnessedUpdates:
     parts: tuple[Part, ...]
     """One for each update."""
     updates: tuple[Witnessed, ...]
-    """The last is of full rows: the largest window there can be."""
+    """The last is of full rows: the largest window there can be. Empty where the model is compiled."""
     reductions: Reductions
     """Gradient reductions of these updates."""
 
@@ -36,7 +36,8 @@ def witness_updates(bench: Workbench, is_shortened: bool) -> WitnessedUpdates:
     """Witness one update of the largest window, with the micro-steps asked for; all ranks call it together.
 
     On several ranks one more comes first: the memory that DistributedDataParallel gathers gradients in is known only
-    once an exchange was seen.
+    once an exchange was seen. A compiled model is not witnessed: under a mode torch runs it as eager code, whose memory
+    is another. Its reductions are counted all the same.
 
     Args:
         bench: What ran.
@@ -50,6 +51,10 @@ def witness_updates(bench: Workbench, is_shortened: bool) -> WitnessedUpdates:
     for is_last in (False, True)[bench.ranks.world_size == 1 :]:
         if is_last:
             bench.feed.want_full_rows()
+        if bench.compile_watch is not None:
+            with bench.reductions:
+                parts.append(run_part(bench, "witness", 1))
+            continue
         with _witness(bench) as witness, bench.reductions:
             bench.profiler.on_phase = witness.phase_begin
             parts.append(run_part(bench, "witness", 1))

@@ -22,15 +22,17 @@ def witnessed_columns(bench: Workbench, witnessed: WitnessedUpdates, columns: Ma
         witnessed: What was witnessed.
         columns: What this rank measured before.
     """
-    largest = witnessed.updates[-1]
+    flags = [flag for flag in columns["flags"] if flag != NOT_WITNESSED]
+    if not witnessed.updates:
+        return {"witnessed_updates": 0, **_sync_columns(bench, witnessed), "flags": flags}
     return {
         "witnessed_updates": len(witnessed.updates),
         "host_reads_per_update": sum(update.host_reads for update in witnessed.updates) / len(witnessed.updates),
         "attention_backends": sorted({name for update in witnessed.updates for name in update.attention_backends})
         or None,
-        **divide_peak(columns, largest),
+        **divide_peak(columns, witnessed.updates[-1]),
         **_sync_columns(bench, witnessed),
-        "flags": [flag for flag in columns["flags"] if flag != NOT_WITNESSED],
+        "flags": flags,
     }
 
 
@@ -39,9 +41,10 @@ def witnessed_rows(witnessed: WitnessedUpdates, unit: str = "token") -> list[dic
 
     Their losses are null: their numbers depend on the length of the launch, and one has rows of its own.
     """
+    told = [update.live_peak_bytes for update in witnessed.updates] or [None] * len(witnessed.parts)
     return [
-        update_row(part, sample, None, _peak(part.peaks.allocated_bytes, told.live_peak_bytes), unit)
-        for part, told in zip(witnessed.parts, witnessed.updates, strict=True)
+        update_row(part, sample, None, _peak(part.peaks.allocated_bytes, seen), unit)
+        for part, seen in zip(witnessed.parts, told, strict=True)
         for sample in part.samples
     ]
 

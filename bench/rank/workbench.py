@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
+from bench.errors import BenchError
 from bench.launch.trial_file import TrialFile
 from bench.loop import (
     AccumulationLoop,
@@ -20,6 +21,7 @@ from bench.loop import (
     make_schedule,
 )
 from bench.loop.switches import read_switches, set_switches
+from bench.measure.compiling import CompileWatch, compiled
 from bench.measure.cpu import CpuDevice
 from bench.measure.cuda import CudaDevice
 from bench.measure.device import Device
@@ -28,10 +30,11 @@ from bench.measure.reductions import Reductions
 from bench.rank.feed import Feed
 from bench.rank.ranks import Ranks
 from bench.sweep.fields import OptimizerSpec
-from bench.sweep.models import shape_of
+from bench.sweep.models import model_name, shape_of
 from bench.workload.batches import Data, make_data, make_loss_sum
 from bench.workload.build import IMPLEMENTATION_FLAGS
 from bench.workload.data.sequences import SequenceSource
+from bench.workload.facts import hf_vocabulary
 from bench.workload.models import make_model
 from bench.workload.own_optimizer import own_optimizer
 from bench.workload.samples import SampleSource
@@ -57,6 +60,8 @@ class Workbench:
     """Gives a sign of life in this phase, outside the loop; the loop's own observers do it inside."""
     switches: dict[str, bool | str | None]
     """As they were read back once the model was built."""
+    compile_watch: CompileWatch | None = None
+    """Counts compiled graphs; None where nothing is compiled."""
 
     @property
     def has_own_samples(self) -> bool:
@@ -89,12 +94,16 @@ def build_workbench(
     config = trial.config
     data = make_data(config)
     model = make_model(config, device.torch_device)
+    if config.model.hf is not None and data.vocab_size is not None:
+        refuse_larger_ids(data.vocab_size, hf_vocabulary(model), model_name(config.model))
     set_switches(config.amp_mode)  # after user code, which may have changed them
     switches = read_switches(device.kind)
     optimizer = make_optimizer(model, config.optimizer)
     profiler, reductions = Profiler(device), Reductions()
+    compile_watch = CompileWatch() if config.compile else None
+    runnable = compiled(model, device.kind) if config.compile else model
     loop = AccumulationLoop(
-        _gradient_sync(model, ranks, config.gradient_sync),
+        _gradient_sync(runnable, ranks, config.gradient_sync),
         optimizer,
         make_loss_sum(config, data, model),
         Precision(config.amp_mode, device.kind),
@@ -107,7 +116,22 @@ def build_workbench(
     )
     must_count = shape_of(config.model) is None or config.data.factory is not None  # FLOPs: no formula knows them
     feed = Feed(data.source, config, ranks.agreement(), data.make, data.units_per_sequence, must_count)
-    return Workbench(trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, data, beat, switches)
+    return Workbench(
+        trial, ranks, device, model, optimizer, loop, feed, profiler, reductions, data, beat, switches, compile_watch
+    )
+
+
+def refuse_larger_ids(ids: int, vocab_size: int, name: str) -> None:
+    """Refuse data with ids that the model has no place for: on a GPU that is an error which names nothing.
+
+    Raises:
+        BenchError: Says what the model takes.
+    """
+    if ids > vocab_size:
+        raise BenchError(
+            f"the data have token ids up to {ids - 1}, but model {name} takes ids below {vocab_size}. Use a "
+            f"configuration with vocab_size >= {ids}, or data with smaller ids."
+        )
 
 
 def make_optimizer(model: nn.Module, spec: OptimizerSpec) -> Optimizer:

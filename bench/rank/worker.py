@@ -17,10 +17,10 @@ import torch
 
 from bench.launch.heartbeat import Heartbeat
 from bench.launch.trial_file import TrialFile
-from bench.loop import Observer
+from bench.loop import NoGradient, Observer
 from bench.measure.host import usable_cores
 from bench.rank.arithmetic import arithmetic_columns, why_arithmetic_is_wrong
-from bench.rank.columns import facts_before, measured_columns, train_losses, update_rows, why_invalid
+from bench.rank.columns import facts_before, measured_columns, no_gradient, train_losses, update_rows, why_invalid
 from bench.rank.faults import Faults
 from bench.rank.memory_columns import why_memory_is_wrong
 from bench.rank.out_of_memory import classify_error, hides_its_cause
@@ -79,6 +79,9 @@ def run_rank(paths: LaunchPaths, rank: int) -> str:
     except BaseException as error:  # user code may raise SystemExit, and that is a failed trial too
         document |= _describe(error, device, heartbeat)
         document["columns"] |= _peaks_so_far(device)
+        if isinstance(error, NoGradient):
+            flags = {*document["columns"].get("flags", ()), *no_gradient(error.names)}
+            document["columns"] |= {"parameters_without_gradient": list(error.names), "flags": sorted(flags)}
         # Before the block ends: with the error go its frames, and after an error of the GPU that stays, freeing their
         # page-locked memory ends the process.
         _finish(paths, rank, document)

@@ -8,13 +8,16 @@ from typing import Any
 from bench.sweep.fields import DATA_SOURCES, FILE_SOURCES, DataSpec, TrialConfig
 from bench.sweep.models import model_kind, model_name
 from bench.sweep.paths import value_at
-from bench.sweep.settings import SETTINGS
+from bench.sweep.settings import SETTINGS, columns_of
 
 
 def config_columns(config: TrialConfig) -> dict[str, Any]:
     """Lay a trial's settings out as columns; nested ones under plain names."""
+    columns: dict[str, Any] = {}
+    for setting in SETTINGS:
+        columns |= columns_of(setting.path, _plain(value_at(config, setting.path)))
     return {
-        **{setting.column: _plain(value_at(config, setting.path)) for setting in SETTINGS},
+        **columns,
         "model": model_name(config.model),
         **_of_optimizer(config),
         "model_kind": model_kind(config.model),

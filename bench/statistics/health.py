@@ -43,6 +43,9 @@ FLAG_SENTENCES: dict[str, str] = {
     "ddp_warmup": "the timed part began while the host still waited for DDP's own timing of the first exchanges",
     "law_not_met": "whole updates differ from t_update + A x t_micro by more than 1 %",
     "whole_window_unseen": "windows were shortened, and the time limit left no room to time a whole one beside them",
+    "recompiled": "torch.compile compiled again in the timed part, whose time holds it; see recompiled_graphs_timed",
+    "not_compiled": "torch.compile compiled nothing, or met its limit of recompilations and went on with eager code",
+    "no_gradient": "trainable parameters received no gradient, as parameters_without_gradient names: never recommended",
     "not_witnessed": "the witnessed updates failed, as the log says: what they tell is null, all else stands",
 }
 """Every flag that a rank raises, and what it means."""

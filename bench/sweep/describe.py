@@ -28,7 +28,11 @@ _KINDS: dict[type, Literal["string", "int64", "float64", "bool"]] = {
 
 def settings_text() -> str:
     """Write every setting, a line each."""
-    lines = ",\n".join(json.dumps(asdict(setting)) for setting in settings_of_fields())
+    rows = [asdict(setting) for setting in settings_of_fields()]
+    for row in rows:
+        if row["equals"] is None:  # the rule
+            del row["equals"]
+    lines = ",\n".join(map(json.dumps, rows))
     return f"[\n{lines}\n]\n"
 
 
@@ -45,12 +49,12 @@ def settings_of_fields() -> list[Setting]:
 
 
 def _marked(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo, Mark]]:
-    """Walk the fields down to those that are marked: what lies in a marked section belongs to it."""
+    """Walk the fields down to those that are marked, once a mark: what lies in a marked section belongs to it."""
     for name, field in model.model_fields.items():
-        mark = next((item for item in field.metadata if isinstance(item, Mark)), None)
+        marks = [item for item in field.metadata if isinstance(item, Mark)]
         section = section_of(field)
-        if mark is not None:
-            yield prefix + name, field, mark
+        if marks:
+            yield from ((prefix + name, field, mark) for mark in marks)
         elif section is not None:
             yield from _marked(section, f"{prefix}{name}.")
         else:
@@ -64,15 +68,16 @@ def _setting(path: str, field: FieldInfo, mark: Mark, column: str, is_shared: bo
     return Setting(
         path=path,
         column=column,
-        flag=mark.flag or "--" + (path.rsplit(".", 1)[-1] if is_shared else column).replace("_", "-"),
-        kind="string" if is_section else _KINDS[kind],
+        flag=mark.flag or "--" + (path.rsplit(".", 1)[-1] if is_shared or mark.equals else column).replace("_", "-"),
+        kind="bool" if mark.equals is not None else "string" if is_section else _KINDS[kind],
         unit=mark.unit,
         role="what" if isinstance(mark, What) else "how",
         null_means=mark.null_means,
-        sentence=field.description or "",
+        sentence=mark.sentence or field.description or "",
         choices=_choices(field.annotation),
         default=None if default is None else show_value(default),
         is_section=is_section,
+        equals=mark.equals,
     )
 
 

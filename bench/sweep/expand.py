@@ -32,6 +32,8 @@ class MachineFacts:
     """Whether the GPUs compute in bf16 themselves."""
     gpu_uuids: tuple[str | None, ...] = field(default=(), compare=False)
     """UUID of each of these GPUs, in torch's order, for who must find them elsewhere; it decides nothing."""
+    runs_compiled: bool = True
+    """Whether the GPUs run code that torch.compile generates."""
 
 
 def expand(sweep: Sweep, facts: MachineFacts) -> list[Trial | Skipped | Search]:
@@ -177,6 +179,11 @@ def _lacks(config: TrialConfig, facts: MachineFacts) -> str | None:
     if config.world_size > count:
         most = "1" if count == 1 else f"{count} or less"
         return f"{asked}, but only {count} {'is' if count == 1 else 'are'} usable here. Use world_size {most}."
+    if config.compile and not facts.runs_compiled:
+        return (
+            "compile = true needs a GPU that runs generated kernels, and a stand-in GPU knows torch's own alone. Use "
+            "compile false, or device cpu."
+        )
     if not facts.bf16_supported and "bf16" in (config.amp_mode, config.param_dtype):
         key = "amp_mode" if config.amp_mode == "bf16" else "param_dtype"
         return f"{key} = bf16 needs a GPU that computes in bf16 (Ampere or newer). Use fp16 or fp32."

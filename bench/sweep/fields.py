@@ -70,14 +70,68 @@ Arguments = Annotated[dict[str, Any], AfterValidator(_plain_arguments)]
 """What such a function is called with, by name."""
 
 
-MODEL_SOURCES = ("preset", "factory")
+ALL_LINEAR = "all-linear"
+"""Word of `lora.target_modules` for every linear layer but the one that makes logits."""
+
+
+def _a_configuration(given: Any) -> Any:
+    """Take the settings of a Hugging Face configuration only with the one that says which model it is."""
+    if isinstance(given, dict) and not isinstance(given.get("model_type"), str):
+        raise PydanticCustomError("no_model_type", "no model_type")
+    if isinstance(given, str) and given.strip():
+        return given
+    if not isinstance(given, dict):
+        raise PydanticCustomError("not_hf", "neither a path nor settings")
+    try:
+        json.dumps(given, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise PydanticCustomError("not_plain", "not plain values") from None
+    return given
+
+
+def _names_in_one_text(given: Any) -> Any:
+    """Join a list of names by commas: so written, they can be a value of an axis."""
+    is_list = isinstance(given, list) and bool(given) and all(isinstance(name, str) for name in given)
+    return ", ".join(given) if is_list else given
+
+
+HfConfig = Annotated[
+    str | dict[str, Any], BeforeValidator(_a_configuration, json_schema_input_type=str | dict[str, Any])
+]
+Names = Annotated[
+    str, BeforeValidator(_names_in_one_text, json_schema_input_type=str | list[str]), Field(pattern=r"[^\s,]")
+]
+
+MODEL_SOURCES = ("preset", "factory", "hf")
 """Keys of `model` that say where it comes from; exactly one of them is given."""
+
+
+_REENTRANT: dict[str, str] = {
+    "column": "reentrant_checkpointing",
+    "equals": "reentrant",
+    "sentence": "Whether they do so by torch's older way, use_reentrant=True; null in rows of older versions.",
+}
+"""Second column of activation_checkpointing, whose first stays true or false as it always was."""
+
+
+def _kind_of_checkpointing(value: Any) -> Any:
+    """Take the full name non_reentrant as true, which is what trial ids and older files hold."""
+    if not isinstance(value, bool) and value not in ("reentrant", "non_reentrant"):
+        choices = ["false", "true", "non_reentrant", "reentrant"]
+        raise PydanticCustomError("unknown_choice", "unknown kind of checkpointing", {"choices": choices})
+    return True if value == "non_reentrant" else value
+
+
+Checkpointing = Annotated[
+    bool | Literal["reentrant"],
+    BeforeValidator(_kind_of_checkpointing, json_schema_input_type=bool | Literal["non_reentrant", "reentrant"]),
+]
 
 
 class ModelSpec(_Spec):
     """Name the model to train.
 
-    Give exactly one source: preset or factory.
+    Give exactly one source: preset, factory or hf.
     """
 
     preset: Annotated[Preset | None, What(column="model", flag="--model")] = None
@@ -86,6 +140,25 @@ class ModelSpec(_Spec):
     """Function of your own that builds the model, package.module:function; see own-model.md."""
     args: Annotated[Arguments | None, What(column="model_args", flag="--model-args")] = None
     """Arguments of the model's factory by name, such as {width: 64}."""
+    hf: Annotated[HfConfig | None, What(column="model", flag="--model")] = None
+    """Hugging Face configuration: path of a config.json, or its settings, such as {model_type: llama}; no download."""
+    attn_implementation: Annotated[
+        Literal["eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"] | None, How()
+    ] = None
+    """Attention of a Hugging Face model, in transformers' words; null lets transformers choose."""
+
+
+class LoraSpec(_Spec):
+    """Train adapters of low rank beside frozen layers, by peft."""
+
+    r: Annotated[Count, What(column="lora_r", null_means="no LoRA")] = 8
+    """Rank of the adapters."""
+    alpha: Annotated[float, Field(gt=0), What(column="lora_alpha")] = 16.0
+    """Scale: the product of the two factors counts alpha / r."""
+    target_modules: Annotated[Names, What(column="lora_target_modules")] = ALL_LINEAR
+    """Names of the layers that get adapters, such as "q_proj, v_proj"; all-linear: all but what makes logits."""
+    dropout: Annotated[float, Field(ge=0, lt=1), What(column="lora_dropout")] = 0.0
+    """Share of the adapters' inputs that is dropped at random."""
 
 
 class SyntheticSpec(_Spec):
@@ -216,6 +289,8 @@ class TrialConfig(_Spec):
     """Where to run; auto becomes cpu or cuda before the trial id is computed."""
     model: ModelSpec = ModelSpec(preset="gpt2-mini")
     """The model."""
+    lora: LoraSpec | None = None
+    """LoRA: freeze the model and train adapters; null trains the model itself."""
     param_dtype: Annotated[Literal["fp32", "bf16", "fp16"], What()] = "fp32"
     """Type in which weights are stored, and so gradients and optimizer state."""
     amp_mode: Annotated[Literal["fp32", "tf32", "bf16", "fp16"], How()] = "fp32"
@@ -242,8 +317,10 @@ class TrialConfig(_Spec):
     """Maximum norm of the accumulated gradient, over all ranks; null does not clip."""
     seed: Annotated[int, Field(ge=0, lt=2**63), What()] = 1337
     """Seed of the initial weights and of the order of the sequences."""
-    activation_checkpointing: Annotated[bool, How()] = False
-    """Whether blocks drop their activations and recompute them in the backward."""
+    activation_checkpointing: Annotated[Checkpointing, How(), How(**_REENTRANT)] = False
+    """Whether blocks recompute activations in the backward instead of keeping them; reentrant: torch's older way."""
+    compile: Annotated[bool, How()] = False
+    """Whether the model runs through torch.compile, in its default mode."""
     gradient_sync: Annotated[Literal["last", "every"], How()] = "last"
     """When ranks average their gradients: at the last micro-step of a window only, or at every one."""
     window_mode: Annotated[Literal["buffered", "streamed"], How()] = "buffered"
@@ -272,9 +349,9 @@ class MeasureSpec(_Spec):
     timeout_s: Annotated[float, Field(gt=0)] = 1800.0
     """Time limit of a launch [seconds]."""
     start_timeout_s: Annotated[float, Field(gt=0)] = 120.0
-    """Time limit until the end of a launch's first micro-step [seconds]."""
+    """Time limit until the end of a launch's first micro-step; 900 with compile, where none is given [seconds]."""
     stall_timeout_s: Annotated[float, Field(gt=0)] = 60.0
-    """Time limit without progress of a started rank, or 20 times its median micro-step if longer [seconds]."""
+    """Time limit without progress of a started rank, or 20 times its median micro-step; 900 with compile [seconds]."""
 
     @model_validator(mode="before")
     @classmethod

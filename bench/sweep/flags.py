@@ -14,6 +14,7 @@ from ruamel.yaml.error import YAMLError
 from bench.errors import BenchError
 from bench.sweep.check import check_one_trial
 from bench.sweep.faults import Fault, dotted
+from bench.sweep.hf.configuration import is_hf
 from bench.sweep.paths import field_paths, with_settings
 from bench.sweep.settings import FLAG_OF
 from bench.sweep.trial import Sweep
@@ -64,6 +65,8 @@ def own_code_named(config: Mapping[str, Any]) -> dict[str, Any]:
         BenchError: Arguments are no section of keys.
     """
     named = dict(config)
+    if is_hf(str(named.get("model.preset") or "")):
+        named["model.hf"] = named.pop("model.preset")
     for name, factory in OR_FACTORY.items():
         if ":" in str(named.get(name) or ""):
             named[factory] = named.pop(name)

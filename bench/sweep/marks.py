@@ -15,6 +15,10 @@ class Mark:
     """Column of a row that holds it; null for the last part of its dotted name."""
     null_means: str | None = None
     """What null stands for where that is a choice like any other, as names and tables say it."""
+    equals: str | None = None
+    """The column says whether the setting is this word; null where it holds the setting itself."""
+    sentence: str | None = None
+    """What the column means; null for the sentence of the field."""
     flag: str | None = None
     """Option of `bench run`, which several settings may share; null makes it of the column or the name."""
 

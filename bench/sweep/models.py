@@ -7,6 +7,7 @@ take null: sizes, FLOPs and limits are then observed in a rank, or left out.
 from __future__ import annotations
 
 from bench.sweep.fields import MODEL_SOURCES, ModelSpec, TrialConfig
+from bench.sweep.hf.configuration import hf_kind, hf_name
 from bench.sweep.presets import PRESETS, ModelShape
 
 
@@ -17,11 +18,15 @@ def model_sources(model: ModelSpec) -> tuple[str, ...]:
 
 def model_name(model: ModelSpec) -> str:
     """Name the model as rows do: its preset, or the function that builds it."""
+    if model.hf is not None:
+        return hf_name(model.hf)
     return next(str(getattr(model, name)) for name in model_sources(model))
 
 
 def model_kind(model: ModelSpec) -> str:
-    """Name the architecture of a preset; of another model its source."""
+    """Name the architecture of a preset or a Hugging Face configuration; of another model its source."""
+    if model.hf is not None:
+        return hf_kind(model.hf)
     shape = shape_of(model)
     return model_sources(model)[0] if shape is None else shape.kind
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bench.sweep.settings import COLUMN_OF, SETTINGS
+from bench.sweep.settings import SETTINGS, columns_of
 
 Row = Mapping[str, Any]
 """Values by the name of their column (docs/columns.md)."""
@@ -64,6 +64,8 @@ def value_word(column: str, value: Any) -> str:
     """Say one value so that it is understood without its heading; empty for what needs no word."""
     if value is None:
         return NULL_MEANS.get(column, "")
+    if column == "reentrant_checkpointing":
+        return "reentrant" if value else ""
     if isinstance(value, bool):
         return column.removeprefix("activation_").replace("_", " ") if value else ""
     if column == "world_size":
@@ -83,7 +85,7 @@ def axis_columns(axis_values: Sequence[tuple[str, Any]]) -> dict[str, Any]:
             found |= axis_columns([(f"{path}.{key}", item) for key, item in value.items()])
         else:
             shown = json.dumps(value) if isinstance(value, dict | list) else value
-            found[COLUMN_OF.get(path, path.rsplit(".", 1)[-1])] = shown
+            found |= columns_of(path, shown) or {path.rsplit(".", 1)[-1]: shown}
     return found
 
 

@@ -6,11 +6,12 @@ if only some axis values lead to it, those trials are skipped with the same word
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bench.sweep.fields import DATA_SOURCES, OptimizerSpec, SyntheticSpec, TrialConfig
+from bench.sweep.hf.configuration import known_config, longest_sequence, vocabulary
 from bench.sweep.models import model_sources, shape_of
 from bench.sweep.paths import value_at
 from bench.sweep.presets import PRESETS, ModelShape
@@ -85,12 +86,17 @@ def _model(config: TrialConfig) -> Iterator[Contradiction]:
     model = config.model
     given = model_sources(model)
     if not given:
-        way_out = "Add preset: gpt2-mini, or factory: package.module:function"
+        way_out = "Add preset: gpt2-mini, factory: package.module:function, or hf: path/to/config.json"
         yield _contradiction(config, ("model.preset", "model.factory"), "names no model", way_out)
     if len(given) > 1:
         keys = tuple(f"model.{name}" for name in reversed(given))
         problem = f"is a second model, beside {' and '.join(f'model.{name}' for name in given[:-1])}"
         yield _contradiction(config, keys, problem, f"Keep one of {', '.join(given)}")
+    if model.attn_implementation is not None and model.hf is None:
+        keys, problem = ("model.attn_implementation", "model.hf"), "has no effect without model.hf"
+        yield _contradiction(config, keys, problem, "Remove it, or use model.hf")
+    if model.hf is not None:
+        yield from _hf(config, known_config(model.hf))
     shape = shape_of(model)
     if len(given) == 1 and shape is not None:
         yield from _preset(config, shape)
@@ -98,6 +104,17 @@ def _model(config: TrialConfig) -> Iterator[Contradiction]:
         problem = "has no effect on model.factory: whether it keeps activations is its own doing"
         way_out = "Remove it, and let the factory take an argument for it (model.args)"
         yield _contradiction(config, ("activation_checkpointing", "model.factory"), problem, way_out)
+
+
+def _hf(config: TrialConfig, settings: Mapping[str, Any]) -> Iterator[Contradiction]:
+    """Yield what a Hugging Face configuration rules out, as far as it says itself."""
+    longest, ids, synthetic = longest_sequence(settings), vocabulary(settings), config.data.synthetic
+    if longest is not None and config.seq_len > longest:
+        problem = f"exceeds the longest sequence of the configuration, {longest}"
+        yield _contradiction(config, ("seq_len", "model.hf"), problem, f"Use {longest} or less")
+    if ids is not None and synthetic is not None and synthetic.vocab_size > ids:
+        problem = f"exceeds vocab_size = {ids} of the configuration"
+        yield _contradiction(config, ("data.synthetic.vocab_size", "model.hf"), problem, f"Use {ids} or less")
 
 
 _OF_FACTORIES = ("model.args", "data.args", "data.collate", "loss.args", "optimizer.args")

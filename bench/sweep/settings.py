@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Setting:
     """State one setting of a trial."""
 
     path: str
-    """Dotted name in a sweep file, such as data.rows."""
+    """Dotted name in a sweep file, such as data.rows; one may fill two columns."""
     column: str
     """Column of a row that holds it; several settings may share one, such as data_source."""
     flag: str
@@ -38,6 +38,8 @@ class Setting:
     """Written as in a sweep file; null where there is none."""
     is_section: bool
     """Whether it has settings of its own, which no row and no option tells apart."""
+    equals: str | None = None
+    """The column says whether the setting is this word; null where it holds the setting itself."""
 
 
 def _read() -> tuple[Setting, ...]:
@@ -48,5 +50,17 @@ def _read() -> tuple[Setting, ...]:
 SETTINGS = _read()
 """In the order of the fields."""
 
-COLUMN_OF = {setting.path: setting.column for setting in SETTINGS}
-FLAG_OF = {setting.path: setting.flag for setting in SETTINGS}
+FLAG_OF = {setting.path: setting.flag for setting in reversed(SETTINGS)}
+
+
+def columns_of(path: str, value: Any) -> dict[str, Any]:
+    """Give the columns that a setting of this value fills: one for most, none where the name is no setting's."""
+    return {setting.column: _column_value(setting, value) for setting in SETTINGS if setting.path == path}
+
+
+def _column_value(setting: Setting, value: Any) -> Any:
+    if value is None:
+        return None
+    if setting.equals is not None:
+        return value == setting.equals
+    return bool(value) if setting.kind == "bool" else value

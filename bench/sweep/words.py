@@ -92,6 +92,14 @@ _OF_FUNCTIONS = {
         "is not of the form package.module:function",
         "Write the module as Python imports it from the current folder, a colon and the function, such as mine:build",
     ),
+    "no_model_type": (
+        "has no model_type",
+        "Add it, such as {model_type: llama}: it says which configuration of transformers this is",
+    ),
+    "not_hf": (
+        "is neither a path nor a section of settings",
+        "Write path/to/config.json, or settings such as {model_type: llama, hidden_size: 256}",
+    ),
     "not_plain": (
         "holds what is no plain value",
         "Write text, numbers, true, false, null, lists and sections only",

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from bench.sweep.presets import ModelShape
+from bench.workload.blocks import Checkpointing
 from bench.workload.gpt2 import GPT2
 from bench.workload.llama import Llama
 
@@ -28,7 +29,7 @@ _INITIAL_STD = 0.02  # GPT-2's; Llama's authors do not say theirs
 def build_model(
     shape: ModelShape,
     seed: int,
-    activation_checkpointing: bool = False,
+    activation_checkpointing: Checkpointing = False,
     param_dtype: str = "fp32",
     device: torch.device | str = "cpu",
 ) -> nn.Module:
@@ -41,7 +42,8 @@ def build_model(
     Args:
         shape: The preset's shape.
         seed: Seed of the weights.
-        activation_checkpointing: Keep only the inputs of blocks for the backward pass and run their forward again.
+        activation_checkpointing: Keep only the inputs of blocks for the backward pass and run their forward again;
+            reentrant does so by torch's older way.
         param_dtype: Key of `PARAM_DTYPES`.
         device: Where the weights are made.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -55,6 +56,17 @@ def tensor_bytes(tensors: Iterable[torch.Tensor]) -> int:
 def live_gradients(model: nn.Module) -> list[torch.Tensor]:
     """List the gradients that are alive; the list keeps them so, so let it go soon."""
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+
+def hf_vocabulary(model: nn.Module) -> int:
+    """Give the number of token ids that a model of transformers takes, whatever it is wrapped in by peft."""
+    config: Any = model.config
+    return int(config.vocab_size)
+
+
+def names_without_gradient(model: nn.Module) -> set[str]:
+    """Name the trainable parameters that hold no gradient now; a tied one by its first name."""
+    return {name for name, one in model.named_parameters() if one.requires_grad and one.grad is None}
 
 
 def optimizer_tensors(optimizer: Optimizer) -> list[torch.Tensor]:

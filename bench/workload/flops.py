@@ -39,18 +39,20 @@ def model_flops(shape: ModelShape, token_slots: int, token_pairs: int) -> int:
 
 
 def hardware_flops(
-    shape: ModelShape, token_slots: int, token_pairs: int, activation_checkpointing: bool = False
+    shape: ModelShape, token_slots: int, token_pairs: int, activation_checkpointing: bool | str = False
 ) -> int:
     """Count the same with what activation checkpointing computes again [FLOPs].
 
     A block is run again in the backward pass up to the last tensor that it must give back, which is the input of the
-    MLP's last product: torch stops there, so that product is not repeated. What a fused attention kernel computes
-    again inside its backward pass is not counted: it depends on the kernel, not on the configuration.
+    MLP's last product: torch stops there, so that product is not repeated. Reentrant checkpointing runs the whole block
+    again. What a fused attention kernel computes again inside its backward pass is not counted: it depends on the
+    kernel, not on the configuration.
     """
     flops = model_flops(shape, token_slots, token_pairs)
     if not activation_checkpointing:
         return flops
-    repeated = shape.num_layers * (_block_elements(shape) - shape.width * shape.mlp_width)
+    left_out = 0 if activation_checkpointing == "reentrant" else shape.width * shape.mlp_width
+    repeated = shape.num_layers * (_block_elements(shape) - left_out)
     return flops + 2 * repeated * token_slots + _attention_flops(shape, token_pairs)
 
 

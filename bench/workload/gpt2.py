@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from bench.sweep.presets import ModelShape
-from bench.workload.blocks import run_blocks
+from bench.workload.blocks import Checkpointing, run_blocks
 
 
 class GPT2(nn.Module):
@@ -22,7 +22,7 @@ class GPT2(nn.Module):
     The weights are whatever `nn` put there; `bench.workload.build.build_model` gives them their seeded values.
     """
 
-    def __init__(self, shape: ModelShape, activation_checkpointing: bool = False) -> None:
+    def __init__(self, shape: ModelShape, activation_checkpointing: Checkpointing = False) -> None:
         super().__init__()
         self.activation_checkpointing = activation_checkpointing
         self.token_embedding = nn.Embedding(shape.vocab_size, shape.width)
@@ -35,7 +35,8 @@ class GPT2(nn.Module):
         """Map inputs (B, T) int64 to logits (B, T, V), in the autocast dtype or the parameters'."""
         positions = torch.arange(inputs.shape[1], device=inputs.device)
         x = self.token_embedding(inputs) + self.position_embedding(positions)
-        x = self.final_norm(run_blocks(self.blocks, x, checkpointing=self.activation_checkpointing and self.training))
+        checkpointing = self.activation_checkpointing if self.training else False
+        x = self.final_norm(run_blocks(self.blocks, x, checkpointing=checkpointing))
         if self.head is None:
             # A use of the table, not a second parameter: nothing to count, wrap or synchronise twice.
             return functional.linear(x, self.token_embedding.weight)

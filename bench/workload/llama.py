@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from bench.sweep.presets import ModelShape
 from bench.workload.attention import causal_attention
-from bench.workload.blocks import run_blocks
+from bench.workload.blocks import Checkpointing, run_blocks
 
 
 class Llama(nn.Module):
@@ -24,7 +24,7 @@ class Llama(nn.Module):
     The weights are whatever `nn` put there; `bench.workload.build.build_model` gives them their seeded values.
     """
 
-    def __init__(self, shape: ModelShape, activation_checkpointing: bool = False) -> None:
+    def __init__(self, shape: ModelShape, activation_checkpointing: Checkpointing = False) -> None:
         super().__init__()
         self.activation_checkpointing = activation_checkpointing
         self.token_embedding = nn.Embedding(shape.vocab_size, shape.width)
@@ -37,7 +37,8 @@ class Llama(nn.Module):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Map inputs (B, T) int64 to logits (B, T, V), in the autocast dtype or the parameters'."""
         x = self.token_embedding(inputs)
-        x = self.final_norm(run_blocks(self.blocks, x, checkpointing=self.activation_checkpointing and self.training))
+        checkpointing = self.activation_checkpointing if self.training else False
+        x = self.final_norm(run_blocks(self.blocks, x, checkpointing=checkpointing))
         if self.head is None:
             # A use of the table, not a second parameter: nothing to count, wrap or synchronise twice.
             return functional.linear(x, self.token_embedding.weight)

@@ -11,6 +11,7 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from bench.errors import BenchError
 from bench.sweep.fields import TrialConfig
+from bench.sweep.hf.configuration import hf_config, hf_name
 from bench.sweep.models import shape_of
 from bench.workload.build import PARAM_DTYPES, build_model
 from bench.workload.user_code import call, load_function
@@ -24,9 +25,29 @@ def make_model(config: TrialConfig, device: torch.device | str) -> nn.Module:
     Raises:
         BenchError: The user's function cannot be imported or called, or returns something else than a model to train.
     """
-    shape = shape_of(config.model)
+    checkpointing, lora = config.activation_checkpointing, config.lora
+    model = _make_bare(config, device)
+    if lora is not None:
+        from bench.workload.hf.lora import add_lora
+
+        model = add_lora(model, lora, config.seed, device)
+    if config.model.hf is not None and checkpointing:
+        from bench.workload.hf.model import checkpoint_blocks
+
+        checkpoint_blocks(model, checkpointing, hf_name(config.model.hf))
+    return model
+
+
+def _make_bare(config: TrialConfig, device: torch.device | str) -> nn.Module:
+    """Build the model as its source makes it."""
+    shape, hf = shape_of(config.model), config.model.hf
     if shape is not None:
         return build_model(shape, config.seed, config.activation_checkpointing, config.param_dtype, device=device)
+    if hf is not None:
+        from bench.workload.hf.model import build_hf_model
+
+        attention = config.model.attn_implementation
+        return build_hf_model(hf_config(hf), hf_name(hf), config.seed, config.param_dtype, device, attention)
     assert config.model.factory is not None, "the trial is checked"
     model = call_factory(config.model.factory, config.model.args or {}, config.seed)
     if config.param_dtype != "fp32":

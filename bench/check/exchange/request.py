@@ -8,10 +8,11 @@ import os
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bench.record.handover import read_handover
 from bench.sweep.fields import TrialConfig
+from bench.sweep.hf.configuration import hf_config
 from bench.sweep.models import has_own_code, model_name, own_functions
 from bench.workload.own_files import own_code_hash
 
@@ -28,6 +29,12 @@ class ProofRequest:
     """Preset, or `package.module:function` that builds a model."""
     model_args: dict[str, Any] | None = None
     """What such a function is called with."""
+    hf: dict[str, Any] | None = None
+    """Settings of a Hugging Face configuration; null for another model."""
+    attn_implementation: str | None = None
+    """Of such a model."""
+    lora: dict[str, Any] | None = None
+    """Settings of LoRA; null where the model itself is trained."""
     own: dict[str, Any] | None = None
     """Model, data and loss as the trial names them, where data or loss are the user's own; null for tokens."""
     user_code: str | None = None
@@ -45,7 +52,8 @@ class ProofRequest:
     optimizer: str = "adamw"
     optimizer_implementation: str = "default"
     weight_decay: float = 0.1
-    activation_checkpointing: bool = False
+    activation_checkpointing: Literal["reentrant"] | bool = False
+    """Or reentrant."""
     seed: int = 1337
     working_directory: str = ""
     """Folder the user's modules are found from; empty where there are none."""
@@ -64,9 +72,11 @@ class ProofRequest:
         """
         settings = asdict(self) | {"world_size": self.ranks}
         del settings["time_limit_s"], settings["working_directory"]
-        for name in ("model_args", "own", "user_code"):
+        for name in ("model_args", "own", "user_code", "hf", "attn_implementation", "lora"):
             if settings[name] is None:  # as before there were any
                 del settings[name]
+        if self.hf is not None:
+            del settings["model"]  # where the file lies does not matter
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
     def label(self) -> str:
@@ -87,7 +97,13 @@ class ProofRequest:
             )
             if getattr(self, name) != getattr(defaults, name)
         ]
-        return ", ".join(parts + (["activation checkpointing"] if self.activation_checkpointing else []))
+        if self.lora is not None:
+            parts.append(f"LoRA r {self.lora['r']}")
+        if self.attn_implementation is not None:
+            parts.append(f"attention {self.attn_implementation}")
+        reentrant = "reentrant " if self.activation_checkpointing == "reentrant" else ""
+        checkpointing = [f"{reentrant}activation checkpointing"] if self.activation_checkpointing else []
+        return ", ".join(parts + checkpointing)
 
     def write(self, path: Path, seconds_left: float) -> None:
         """Write the file for a proof that must have ended in so many seconds, whatever starting it takes of them."""
@@ -111,6 +127,9 @@ def request_of(config: TrialConfig, time_limit_s: float) -> ProofRequest:
     return ProofRequest(
         model=model_name(config.model),
         model_args=config.model.args,
+        hf=None if config.model.hf is None else hf_config(config.model.hf),
+        attn_implementation=config.model.attn_implementation,
+        lora=None if config.lora is None else config.lora.model_dump(mode="json"),
         own=_own(config),
         user_code=own_code_hash(own_functions(config).values()),
         working_directory=os.fspath(Path.cwd()) if has_own_code(config) else "",

@@ -61,16 +61,16 @@ MODEL: tuple[Column, ...] = (
     ),
     _model("parameters_trainable", "int64", "Unique parameter elements that receive a gradient.", "element"),
     _model("parameters_unique", "int64", "Parameter elements of the model; shared ones count once.", "element"),
-    _model("gradient_dtype", "string", "Type that gradients accumulate in."),
     Column(
         "parameters_without_gradient",
         "list<string>",
         None,
         "model and data",
         "union",
-        "Trainable parameters that got no gradient in any of the first updates, by name, on any rank (flag "
-        "no_gradient); such a row is never recommended.",
+        "Trainable parameters that received no gradient in the first updates and the memory pass, so that they are not "
+        "trained (flag no_gradient); empty where all did. Null where the launch failed before, unless that was why.",
     ),
+    _model("gradient_dtype", "string", "Type that gradients accumulate in."),
     _model(
         "user_code_hash",
         "string",

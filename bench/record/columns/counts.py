@@ -60,11 +60,29 @@ COUNTS: tuple[Column, ...] = (
     _count("warmup_updates", "update", "same", "Updates of the warm-up, which are in no figure."),
     _count("memory_updates", "update", "same", "Updates of the memory pass, which are not in the timed part."),
     _count(
+        "compiled_graphs",
+        "graph",
+        "max",
+        "Graphs that torch.compile compiled in the first update; null where nothing is compiled.",
+    ),
+    _count(
+        "recompiled_graphs",
+        "graph",
+        "max",
+        "Graphs compiled after the first update, for other shapes for instance; null where nothing is compiled.",
+    ),
+    _count(
+        "recompiled_graphs_timed",
+        "graph",
+        "max",
+        "Those of them compiled in the timed part (flag recompiled); null where nothing is compiled.",
+    ),
+    _count(
         "witnessed_updates",
         "update",
         "same",
         "Updates under the witness, the last of the launch, which tell the parts of the peak, host reads and gradient "
-        "syncs; null when they failed (flag not_witnessed).",
+        "syncs; null when they failed (flag not_witnessed), 0 for a compiled model, which a witness would make eager.",
     ),
     _count(
         "gradient_sync_rounds_per_update",

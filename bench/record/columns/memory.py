@@ -29,7 +29,7 @@ MEMORY: tuple[Column, ...] = (
         "peak_allocated_bytes",
         "max",
         "Most bytes in the blocks given for them, worst rank, in memory pass and timed part; on a CPU in live tensors, "
-        "as witnessed.",
+        "as witnessed, and null there for a compiled model.",
     ),
     _per_rank("peak_allocated_bytes"),
     _memory(

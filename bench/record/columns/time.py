@@ -48,7 +48,13 @@ TIME: tuple[Column, ...] = (
         "max",
         "Time in which a limit on CPU time held back the control group that the ranks run in / timed_s.",
     ),
-    _time("first_update_s", "second", "max", "Duration of the launch's first update, slowest rank."),
+    _time(
+        "first_update_s",
+        "second",
+        "max",
+        "Duration of the launch's first update, slowest rank; with torch.compile it holds the compilation, short where "
+        "torch finds it in its cache.",
+    ),
     _time(
         "update_s_median",
         "second",

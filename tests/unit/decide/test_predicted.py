@@ -62,7 +62,7 @@ def test_more_ranks_than_asked_are_not_predicted():
 
 def test_what_could_not_be_chosen_is_not_predicted_from():
     """A failed proof, retried allocations and a throttled GPU hold at every global batch."""
-    for bad in ({"proof": "FAIL"}, {"alloc_retries": 7}, {"flags": ["throttled_hw"]}):
+    for bad in ({"proof": "FAIL"}, {"alloc_retries": 7}, {"flags": ["throttled_hw"]}, {"flags": ["no_gradient"]}):
         assert line_of(bad) == []
     (line,) = line_of({"proof": "PASS"}, {"lr": 3e-3})
     assert line.startswith("  fp32 4 x 64")

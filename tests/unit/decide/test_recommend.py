@@ -93,6 +93,7 @@ BAD = {
     "another global batch": (config(2000, global_batch_size=128), "global batch 128, not 64"),
     "retried allocations": (config(2000, alloc_retries=2), "6 allocations had to be retried"),
     "throttled": (config(2000, flags=["throttled_hw"]), "flagged throttled_hw"),
+    "parameters that are not trained": (config(2000, flags=["no_gradient"]), "received no gradient"),
     "more ranks than asked": (config(2000, world_size=4), "needs 4 ranks, more than --gpus 2"),
     "zero": (config(2000, valid_tokens=0), "no throughput was measured"),
     "null": (config(2000, valid_tokens=None), "no throughput was measured"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from bench.loop import NoObserver, Observers, SummedCrossEntropy, make_schedule
+from bench.loop import NoGradient, NoObserver, Observers, SummedCrossEntropy, make_schedule
 from bench.loop.schedule import lr_factor
 from tests.loops import train
 from tests.oracle import TinyLM, make_optimizer, random_batch
@@ -46,6 +46,21 @@ def test_observer_sees_every_phase_in_order(options: dict[str, Any]) -> None:
     step = ["forward", "backward", "micro"]
     right = ["window 0", *step, *step, "update", "applied", "window 1", *step, "update", "applied"]
     assert [diary.calls for diary in diaries] == [right, right]
+
+
+def test_loss_that_depends_on_no_trainable_parameter_is_refused_by_their_names() -> None:
+    """Torch says only that element 0 of tensors does not require grad."""
+    model = TinyLM()
+    optimizer = make_optimizer("sgd", model)
+    names = [name for name, _ in model.named_parameters()]
+
+    class Constant(SummedCrossEntropy):
+        def __call__(self, model: torch.nn.Module, micro_batch: Any) -> torch.Tensor:
+            return super().__call__(model, micro_batch).detach()
+
+    with pytest.raises(NoGradient, match=f"depends on none: {names[0]}, .*the non-reentrant kind") as refused:
+        train(model, DATA[:1], 1, optimizer, loss=Constant())
+    assert list(refused.value.names) == names
 
 
 def test_schedule_by_epoch_moves_at_the_end_of_an_epoch_only() -> None:

@@ -204,6 +204,37 @@ def test_loss_that_is_not_finite_makes_the_launch_invalid() -> None:
     assert "is nan" in str(why_invalid(bench, observed, train_losses(bench, observed)))
 
 
+def test_parameters_without_a_gradient_are_named_and_flagged() -> None:
+    """A layer that the loss never touches trains nothing, and nobody would know."""
+    measure = {"warmup_updates": 0, "updates": 2, "quality_updates": 0}
+    bench = build(measure)
+    assert bench.optimizer.param_groups[0]["weight_decay"] > 0, "or an update without gradient could not be told"
+    bench.model.unused = torch.nn.Linear(2, 2)
+    bench.model.frozen = torch.nn.Linear(2, 2).requires_grad_(False)
+    observed = run_protocol(bench)
+    columns = measured_columns(bench, observed, train_losses(bench, observed))
+    assert columns["parameters_without_gradient"] == ["unused.bias", "unused.weight"]
+    assert "no_gradient" in columns["flags"]
+    observed = run_protocol(bench := build(measure))
+    columns = measured_columns(bench, observed, train_losses(bench, observed))
+    assert (columns["parameters_without_gradient"], "no_gradient" in columns["flags"]) == ([], False)
+
+
+def test_a_parameter_that_got_a_gradient_once_is_trained() -> None:
+    """An expert that a micro-batch does not need has none in that update."""
+    bench = build({"warmup_updates": 0, "updates": 2, "quality_updates": 0})
+    bench.model.expert = torch.nn.Parameter(torch.zeros(()))
+    calls = []
+    plain = bench.loop.loss_sum
+
+    def sometimes(model: torch.nn.Module, micro_batch: Any) -> torch.Tensor:
+        calls.append(1)
+        return plain(model, micro_batch) + (bench.model.expert if 4 < len(calls) <= 6 else 0.0)
+
+    bench.loop.loss_sum = sometimes
+    assert run_protocol(bench).without_gradient == ()
+
+
 def test_doubtful_layers_become_flags_and_presets_have_none(capsys: pytest.CaptureFixture[str]) -> None:
     """The row says it in a word, the log in a sentence."""
     bench = build({})

@@ -29,6 +29,8 @@ def test_values_say_what_they_are_without_a_heading():
         ("gradient_sync", "every"): "sync every",
         ("activation_checkpointing", True): "checkpointing",
         ("activation_checkpointing", False): "",
+        ("reentrant_checkpointing", True): "reentrant",
+        ("reentrant_checkpointing", False): "",
         ("clip_norm", None): "no clipping",
         ("clip_norm", 1.0): "clip 1",
         ("sequences_per_epoch", None): "endless data",

@@ -18,7 +18,7 @@ from bench.workload.micro_batches import MicroBatch
 SMALL = ("gpt2-nano", "gpt2-tiny", "gpt2-mini", "llama-nano", "llama-tiny", "llama-mini")
 
 
-def counted(shape: ModelShape, rows: int, width: int, checkpointing: bool = False) -> int:
+def counted(shape: ModelShape, rows: int, width: int, checkpointing: bool | str = False) -> int:
     """Let torch count forward and backward of one micro-batch, without memory.
 
     Attention from its definition: torch's counter knows no formula for some fused kernels, a CPU's among them, and
@@ -35,8 +35,8 @@ def counted(shape: ModelShape, rows: int, width: int, checkpointing: bool = Fals
 @pytest.mark.parametrize(
     "preset", [name if name in SMALL else pytest.param(name, marks=pytest.mark.slow) for name in PRESETS]
 )
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_formula_is_the_counter(preset: str, checkpointing: bool) -> None:
+@pytest.mark.parametrize("checkpointing", [False, True, "reentrant"])
+def test_formula_is_the_counter(preset: str, checkpointing: bool | str) -> None:
     """Grouped queries, a tied or an untied head, and what checkpointing computes again, which torch ends early."""
     shape, rows, width = PRESETS[preset], 3, 40
     count = counted(shape, rows, width, checkpointing)

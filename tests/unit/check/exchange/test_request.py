@@ -42,6 +42,7 @@ def test_settings_that_do_not_change_the_arithmetic_share_a_proof(change: dict[s
         {"optimizer": {"name": "sgd"}},
         {"optimizer": {"implementation": "fused"}},
         {"activation_checkpointing": True},
+        {"activation_checkpointing": "reentrant"},
     ],
     ids=str,
 )
