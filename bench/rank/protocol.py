@@ -92,7 +92,8 @@ class _Launch:
         self._peak_phase: tuple[str, int] | None = None
         self._validation_loss: float | None = None
         self._quality_update = bench.trial.measure.quality_updates or None
-        self._without_gradient = [name for name, its in bench.model.named_parameters() if its.requires_grad]
+        self._trainable = [name for name, its in bench.model.named_parameters() if its.requires_grad]
+        self._without_gradient = self._trainable
 
     def run(self) -> Observations:
         bench = self._bench
@@ -171,6 +172,8 @@ class _Launch:
     def _note_gradients(self) -> None:
         """Leave those without a gradient now, which lie where the last update put them until the next window."""
         left = {name for name, its in self._bench.model.named_parameters() if its.grad is None}
+        if left.issuperset(self._trainable):
+            left = set()  # of none at all nothing is told: the gradients are held elsewhere
         self._without_gradient = [name for name in self._without_gradient if name in left]
 
     def _as_rank0(self, updates: int) -> int:
