@@ -35,6 +35,7 @@ from bench.sweep.models import own_functions
 from bench.units import cut_text, format_bytes
 from bench.workload.own_files import own_code_hash
 from bench.workload.user_code import look_in_current_folder
+from bench.workload.user_errors import place_of
 
 FORMAT = 1
 _TRACEBACK_BYTES = 4096
@@ -170,10 +171,11 @@ def _describe(error: BaseException, device: str, heartbeat: Heartbeat) -> dict[s
     free_bytes = _free_bytes() if device == "cuda" and hides_its_cause(text) else None
     outcome = classify_error(classes, text, device, free_bytes)
     free = "" if free_bytes is None else f" ({format_bytes(free_bytes)} of the GPU were free)"
+    where = place_of(error)
     first_line = text.strip().splitlines()[0] if text.strip() else "no message"
     return {
         "outcome": outcome,
-        "reason": f"{classes[0]}: {cut_text(first_line, 300)}{free}",
+        "reason": f"{classes[0]}: {cut_text(first_line, 300)}{free}{f' ({where})' if where else ''}",
         "phase": heartbeat.phase,
         "micro_batch": heartbeat.micro_batch if heartbeat.micro_batch >= 0 else None,
         "error_class": f"{type(error).__module__}.{type(error).__qualname__}",

@@ -178,9 +178,10 @@ def _choice_in_words(value: Any, context: Mapping[str, Any], key: str) -> tuple[
     ours = _OTHER_VALUES.get(text)
     meant = ours if ours in choices else closest(text, choices)
     problem = f"is not one of {', '.join(choices)}"
-    return problem, f"Did you mean {meant}?" if meant is not None else f"Use {choices[0]}" if len(
-        choices
-    ) == 1 else "Use one of these"
+    if meant is not None:
+        return problem, f"Did you mean {meant}?"
+    own = ", or a function of your own: factory: package.module:function" if key == "preset" else ""
+    return problem, f"Use {choices[0]}" if len(choices) == 1 else f"Use one of these{own}"
 
 
 def _kind_of(value: Any) -> str:
