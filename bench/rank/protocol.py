@@ -187,9 +187,14 @@ class _Launch:
         return self._parts[-1]
 
     def _look_for_gradients(self, part: Part) -> None:
-        """Note which parameters are still without a gradient: those of the last update stay until the next."""
+        """Note which parameters are still without a gradient: those of the last update stay until the next.
+
+        Where none has one, who stepped freed them, and nothing can be told: without any there is no update.
+        """
         if part.samples[-1].result != "empty":
             missing = names_without_gradient(self._bench.model)
+            if len(missing) == sum(one.requires_grad for one in self._bench.model.parameters()):
+                return
             known = self._without_gradient
             self._without_gradient = missing if known is None else known & missing
 

@@ -12,8 +12,9 @@ import torch
 from torch import nn
 
 from bench.errors import BenchError
-from bench.sweep.fields import ALL_LINEAR, LoraSpec
+from bench.sweep.fields import LoraSpec
 from bench.sweep.hf.configuration import INSTALL
+from bench.sweep.hf.values import ALL_LINEAR
 from bench.workload.hf.model import seeded
 from bench.workload.user_errors import described
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,31 @@ import pytest
 
 from bench.draft.sources import data_source, model_source
 from bench.errors import BenchError
+from tests.hf_configs import LLAMA
 
 
-@pytest.mark.parametrize("text", ["config.json", "meta-llama/Llama-3.2-1B", "model.py", "./m"])
-def test_model_that_is_no_preset_is_refused_in_words(text: str) -> None:
-    with pytest.raises(BenchError, match=r"neither a preset nor a function.*trains no other models.*gpt2-124m"):
+@pytest.mark.parametrize("text", ["config.json", "meta-llama/Llama-3.2-1B", "./m"])
+def test_configuration_that_is_not_there_is_refused_in_words(text: str) -> None:
+    """The name of a hub is looked for as a file: nothing is downloaded."""
+    with pytest.raises(BenchError, match=r"--model = .*: there is no such file from .*nothing is downloaded"):
         model_source(text)
+
+
+def test_file_of_code_is_no_model() -> None:
+    with pytest.raises(BenchError, match=r"model.py is a file. Name the function in it"):
+        model_source("model.py")
+
+
+def test_configuration_is_told_by_its_file_or_folder(tmp_path: Path) -> None:
+    """What it says of itself is known to who writes the sweep."""
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    for text in (str(tmp_path), str(tmp_path / "config.json")):
+        source = model_source(text)
+        assert source.section == {"hf": text}
+        assert (source.name, source.longest, source.vocab_size) == ("llama", 64, 257)
+    (tmp_path / "config.json").write_text("[1]")
+    with pytest.raises(BenchError, match="has no model_type"):
+        model_source(str(tmp_path))
 
 
 def test_function_that_builds_a_model_is_told_by_its_colon() -> None:
