@@ -150,7 +150,7 @@ def _lightning_words(row: Row) -> str:
     words = [
         f"accumulate_grad_batches={row.get('accumulation_steps')}",
         f"precision={precision!r}",
-        f"devices={ranks}",
+        *([f"devices={ranks}"] if ranks is not None else []),
         *(["strategy='ddp'"] if (ranks or 1) > 1 else []),
         *([f"gradient_clip_val={row['clip_norm']}"] if row.get("clip_norm") is not None else []),
     ]

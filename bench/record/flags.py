@@ -14,7 +14,6 @@ LAUNCH_FLAG_SENTENCES: dict[str, str] = {
     "server_stalled": "the fork server did not answer and was replaced; nothing measured is affected",
     "batch_coupled": "layers such as BatchNorm look at the whole micro-batch: accumulation is not a larger batch here",
     "random_layers": "layers such as dropout draw random numbers: accumulation is a larger batch only on average",
-    "no_gradient": "trainable parameters, which the row names, got no gradient in the first updates: never recommended",
     "weights_not_param_dtype": "the model's function made weights of another type than param_dtype says",
     "largest_window_unknown": (
         "samples of your own data set differ in size, and not all were looked at: one may need more memory"

@@ -60,7 +60,7 @@ MISTAKES = [
     ("  seq_len: 32", "  data.tail: keep", 7, ["base.data.tail", "data: {tail: ...}"]),
     ("gpt2-nano", "gpt2-nanno", 5, ["base.model.preset = gpt2-nanno", "Did you mean gpt2-nano?"]),
     ("{preset: gpt2-nano}", "gpt2-nano", 5, ["base.model = gpt2-nano is text", "Write model: {preset:"]),
-    ("{preset: gpt2-nano}", "{}", 5, ["base.model.preset = null names no model", "Add preset: gpt2-mini, or factory"]),
+    ("{preset: gpt2-nano}", "{}", 5, ["base.model.preset = null names no model", "Add preset: gpt2-mini, factory:"]),
     ("amp_mode: [fp32, bf16]", "amp_mode: [off, bf16]", 13, ["axes.amp_mode[0] = off", "Did you mean fp32?"]),
     ("[fp32, bf16]", "[fp32,\n    bf61]", 14, ["axes.amp_mode[1] = bf61", "Did you mean bf16?"]),
     ("  seq_len: 32", "  param_dtype: [off]", 7, ["param_dtype = [off] is a list", "under axes: param_dtype: [off]"]),
