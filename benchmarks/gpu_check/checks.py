@@ -116,19 +116,20 @@ def parts_of_the_peak_add_up(lab: Lab) -> Finding:
 
 def memory_is_in_order(lab: Lab) -> Finding:
     """What lives in a launch is below its peak, and requested <= allocated <= ... <= used by NVML <= capacity."""
-    wrong = []
+    wrong, order = [], {}
     for row in modes(lab).launches.itertuples():
-        lasting = row.parameter_bytes + row.gradient_bytes + row.optimizer_state_bytes
-        order = [lasting, row.peak_allocated_bytes]
+        order = {"lasting": row.parameter_bytes + row.gradient_bytes + row.optimizer_state_bytes}
+        order |= {"requested": row.peak_requested_bytes} if lab.device == "cuda" else {}
+        order |= {"allocated": row.peak_allocated_bytes}
         if lab.device == "cuda":
-            used = [] if pd.isna(row.device_used_bytes) else [row.device_used_bytes]  # null where NVML does not tell
-            order.insert(1, row.peak_requested_bytes)
-            order += [row.peak_active_bytes, row.peak_reserved_bytes, *used, row.device_capacity_bytes]
-        if any(pd.isna(value) for value in order) or order != sorted(order):
-            wrong.append(f"{row.amp_mode}: {order}")
-    names = ("requested", "allocated", "active", "reserved", "used", "capacity")
-    chain = " <= ".join(("lasting", *(names if lab.device == "cuda" else ("allocated",))))
-    return judge(not wrong, "; ".join(wrong) or chain)
+            order |= {"active": row.peak_active_bytes, "reserved": row.peak_reserved_bytes}
+            told = not pd.isna(row.device_used_bytes)  # null where NVML does not tell
+            order |= {"used": row.device_used_bytes} if told else {}
+            order |= {"capacity": row.device_capacity_bytes}
+        values = list(order.values())
+        if any(map(pd.isna, values)) or values != sorted(values):
+            wrong.append(f"{row.amp_mode}: {', '.join(f'{name} {value:,}' for name, value in order.items())} B")
+    return judge(not wrong, "; ".join(dict.fromkeys(wrong)) or " <= ".join(order))
 
 
 def clocks_agree(lab: Lab) -> Finding:
