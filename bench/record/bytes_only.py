@@ -36,7 +36,6 @@ FLAGS = frozenset(
         *("not_steady", "precision_not_met", "few_updates", "drift", "spiky", "clock_mismatch", "straggler"),
         *("data_bound", "law_not_met", "throttled_hw", "throttled_thermal", "clock_drop", "clock_low", "hot_start"),
         *("ecc_error", "nvml_missing", "whole_window_unseen", "host_busy", "above_peak"),
-        "ddp_warmup",
     }
 )
 """Doubts about time and sensors."""

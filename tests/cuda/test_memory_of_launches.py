@@ -106,7 +106,7 @@ def test_whatever_happens_to_the_witness_changes_no_outcome(tmp_path: Path, acti
 def test_rank_that_fails_under_its_witness_holds_nobody_up(tmp_path: Path) -> None:
     """The other rank waits in an exchange that never comes; the launch is ok all the same."""
     row = _rows_with_faults(tmp_path, "forward@1:15:oom", count=2)
-    assert (row["outcome"], list(row["flags"])) == ("ok", ["not_witnessed"])
+    assert (row["outcome"], list(row["flags"])) == ("ok", ["ddp_warmup", "not_witnessed"])
     assert pd.isna(row["gradient_sync_buckets"])
     assert len(row["peak_reserved_bytes_per_rank"]) == 2
 
@@ -114,7 +114,7 @@ def test_rank_that_fails_under_its_witness_holds_nobody_up(tmp_path: Path) -> No
 def test_two_ranks_divide_their_peak_too(tmp_path: Path) -> None:
     """One more update is witnessed, in which the exchange shows where DistributedDataParallel gathers gradients."""
     row = _rows_with_faults(tmp_path, "", count=2)
-    assert (row["outcome"], list(row["flags"]), row["witnessed_updates"]) == ("ok", [], 2)
+    assert (row["outcome"], list(row["flags"]), row["witnessed_updates"]) == ("ok", ["ddp_warmup"], 2)
     assert sum(row[part] for part in PARTS_OF_THE_PEAK) == row["peak_requested_bytes"]
     assert row["ddp_bucket_bytes"] == row["gradient_bytes"]
     assert row["gradient_sync_rounds_per_update"] == 1
