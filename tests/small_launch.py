@@ -15,10 +15,14 @@ from bench.rank.workbench import Workbench, build_workbench
 from bench.sweep.fields import MeasureSpec, TrialConfig
 
 
-def build(
-    micro_batch_size: int = 2, accumulation_steps: int = 2, measure: dict[str, Any] | None = None, **config: Any
-) -> Workbench:
-    """Build a nano trial on one rank: one timed update after the memory pass, unless asked otherwise."""
+def trial_file(
+    micro_batch_size: int = 2,
+    accumulation_steps: int = 2,
+    measure: dict[str, Any] | None = None,
+    ranks: tuple[int, ...] = (),
+    **config: Any,
+) -> TrialFile:
+    """Ask for a nano trial on one rank: one timed update after the memory pass, unless asked otherwise."""
     trial = TrialConfig.model_validate(
         {
             "device": "cpu",
@@ -33,7 +37,12 @@ def build(
         }
     )
     spec = MeasureSpec.model_validate({"warmup_updates": 0, "updates": 1, "quality_updates": 0, **(measure or {})})
-    return build_workbench(TrialFile("s", "0" * 12, 0, 0, 0, trial, spec, 1, ()), Ranks(0, 1, None), CpuDevice(), [])
+    return TrialFile("s", "0" * 12, 0, 0, 0, trial, spec, 1, ranks)
+
+
+def build(*sizes: int, **asked: Any) -> Workbench:
+    """Build the trial that `trial_file` asks for."""
+    return build_workbench(trial_file(*sizes, **asked), Ranks(0, 1, None), CpuDevice(), [])
 
 
 def columns_of(bench: Workbench) -> dict[str, Any]:

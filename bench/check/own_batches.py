@@ -21,7 +21,7 @@ from bench.check.exchange.lines import Line, failed, unproven
 from bench.check.exchange.request import ProofRequest
 from bench.check.optimizers import make_optimizer, norm_of
 from bench.check.own_cases import CASES, MOST_SAMPLES, TOLERANCE, Case, Found
-from bench.check.precision_line import MOST_RATIO, PRODUCTS
+from bench.check.precision_line import DTYPE_NAMES, MOST_RATIO, PRODUCTS
 from bench.check.subject import Subject, TooLarge, put_to_rest, refuse_too_large
 from bench.errors import BenchError
 from bench.loop import (
@@ -268,8 +268,7 @@ class _Proof:
         norm = norm_of(exact) or 1.0
         error = norm_of([mine - its for mine, its in zip(given, exact, strict=True)]) / norm
         usual = norm_of([mine - its for mine, its in zip(own, exact, strict=True)]) / norm
-        names = {torch.float16: "fp16", torch.bfloat16: "bf16"}
-        limit = ERROR_LIMITS[matmul_precision(cast(Any, request.amp_mode), cast(Any, names.get(dtype, "fp32")))]
+        limit = ERROR_LIMITS[matmul_precision(cast(Any, request.amp_mode), DTYPE_NAMES.get(dtype, "fp32"))]
         is_right = error <= max(MOST_RATIO * usual, limit) and error <= PRODUCTS * max(limit, usual)
         words = f"error {error:.1e} against {usual:.1e} of one batch, of the gradient's norm, on {request.device}"
         return Line("precision", "PASS" if is_right else "FAIL", error, words)

@@ -33,7 +33,8 @@ PRODUCTS = 16
 multiplied one after the other add up (Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 3.7),
 and random ones add up like the root of their number. The presets stay below one limit."""
 _INIT_SCALE = 1024.0
-_NAMES: dict[Any, Any] = {dtype: name for name, dtype in PARAM_DTYPES.items()}
+DTYPE_NAMES: dict[Any, Any] = {dtype: name for name, dtype in PARAM_DTYPES.items()}
+"""Dtype of weights -> its name in sweep files."""
 
 
 def precision_line(subject: Subject, amp_mode: str, device: str, window_mode: str = "buffered") -> Line:
@@ -47,7 +48,7 @@ def precision_line(subject: Subject, amp_mode: str, device: str, window_mode: st
         return Line("precision", "NOT PROVEN", None, "a stand-in GPU computes no values, so none can be wrong")
     set_switches(cast(Any, amp_mode))
     param_dtype = next(subject.model.parameters()).dtype
-    precision = matmul_precision(cast(Any, amp_mode), _NAMES.get(param_dtype, "fp32"))
+    precision = matmul_precision(cast(Any, amp_mode), DTYPE_NAMES.get(param_dtype, "fp32"))
     limit = ERROR_LIMITS[precision]
     error = product_error(_device(device), Precision(cast(Any, amp_mode), device), param_dtype)
     where = torch.cuda.get_device_name() if device == "cuda" else "CPU"

@@ -15,26 +15,18 @@ pytestmark = pytest.mark.cuda
 
 
 def _build(amp_mode: str, preset: str = "gpt2-nano") -> Any:
-    from bench.launch.trial_file import TrialFile
     from bench.rank.ranks import Ranks
     from bench.rank.workbench import build_workbench, open_device
-    from bench.sweep.fields import MeasureSpec, TrialConfig
+    from tests.small_launch import trial_file
 
-    config = TrialConfig.model_validate(
-        {
-            "device": "cuda",
-            "model": {"preset": preset},
-            "data": {"synthetic": {"documents": 300, "mean_tokens": 40}, "rows": "packed"},
-            "seq_len": 64,
-            "amp_mode": amp_mode,
-            "global_batch_size": 4,
-            "micro_batch_size": 2,
-            "accumulation_steps": 2,
-            "optimizer": {"name": "adamw", "lr": 0.01, "beta1": 0.9, "beta2": 0.95},
-        }
+    trial = trial_file(
+        device="cuda",
+        model={"preset": preset},
+        seq_len=64,
+        amp_mode=amp_mode,
+        measure={"warmup_updates": 1},
+        ranks=(0,),
     )
-    measure = MeasureSpec.model_validate({"warmup_updates": 1, "updates": 1, "quality_updates": 0})
-    trial = TrialFile("s", "0" * 12, 0, 0, 0, config, measure, 1, (0,))
     return build_workbench(trial, Ranks(0, 1, None), open_device(trial, 0), [])
 
 

@@ -17,10 +17,9 @@ MODES = ("fp32", "tf32", "bf16", "fp16")
 
 def _backends(folder: str, is_old_torch: bool) -> dict[str, Any]:
     """Run launches of every AMP mode, of both kinds of model, with activation checkpointing and without."""
-    from bench.launch.trial_file import TrialFile
     from bench.rank.worker import run_rank
     from bench.record.paths import LaunchPaths
-    from bench.sweep.fields import MeasureSpec, TrialConfig
+    from tests.small_launch import trial_file
 
     if is_old_torch:
         _take_no_groups()
@@ -28,25 +27,19 @@ def _backends(folder: str, is_old_torch: bool) -> dict[str, Any]:
     for preset in ("gpt2-tiny", "llama-tiny"):
         for amp_mode in MODES:
             for checkpointing in (False, True):
-                config = TrialConfig.model_validate(
-                    {
-                        "device": "cuda",
-                        "model": {"preset": preset},
-                        "data": {"synthetic": {"documents": 300, "mean_tokens": 40}, "rows": "packed"},
-                        "seq_len": 64,
-                        "amp_mode": amp_mode,
-                        "activation_checkpointing": checkpointing,
-                        "global_batch_size": 4,
-                        "micro_batch_size": 2,
-                        "accumulation_steps": 2,
-                        "optimizer": {"name": "sgd", "lr": 0.01, "momentum": 0.0},
-                    }
+                trial = trial_file(
+                    device="cuda",
+                    model={"preset": preset},
+                    seq_len=64,
+                    amp_mode=amp_mode,
+                    activation_checkpointing=checkpointing,
+                    optimizer={"name": "sgd", "lr": 0.01, "momentum": 0.0},
+                    ranks=(0,),
                 )
-                measure = MeasureSpec.model_validate({"warmup_updates": 0, "updates": 1, "quality_updates": 0})
                 name = f"{preset} {amp_mode} {checkpointing}"
                 paths = LaunchPaths(Path(folder) / name)
                 paths.folder.mkdir()
-                TrialFile("s", "0" * 12, 0, 0, 0, config, measure, 1, (0,)).write(paths.trial_file)
+                trial.write(paths.trial_file)
                 run_rank(paths, 0)
                 document = json.loads(paths.rank_file(0).read_text())
                 assert document["outcome"] == "ok", document["reason"]

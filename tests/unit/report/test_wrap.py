@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bench.report.wrap import wrap
 
-COMMAND = "bench sweep /tmp/a-very-long/folder-of-results/sweep.yaml --out /tmp/a-very-long/results --rounds 3"
+COMMAND = "bench sweep runs/a-very-long/folder-of-results/sweep.yaml --out runs/a-very-long/results --rounds 3"
 
 
 @given(width=st.integers(1, 120))
